@@ -1,0 +1,215 @@
+// The public types of the client: what `connect()` gives, and what goes in and out of a producer, a consumer and an admin.
+import type { ErrorName, OttlaError } from "../model/errors.ts";
+import type { TopicConfigKey } from "../model/config.ts";
+import type { CompressionName } from "../ports/codecs.ts";
+
+/** 0: no answer. 1: the leader wrote it (survives a killed process). "all": every in-sync replica synced it (survives power loss). */
+export type Acks = 0 | 1 | "all";
+
+export type Headers = readonly (readonly [key: string, value: Uint8Array | null])[];
+
+/** A record to send. A string is sent as UTF-8; null is Kafka's null (a null value is a tombstone). */
+export interface OutgoingRecord {
+  readonly key?: Uint8Array | string | null;
+  readonly value: Uint8Array | string | null;
+  readonly headers?: Headers | Readonly<Record<string, string | Uint8Array | null>>;
+  /** Milliseconds since 1970; default: now. */
+  readonly timestamp?: number;
+  /** Default: the partitioner's choice. */
+  readonly partition?: number;
+}
+
+export interface SendResult {
+  readonly topic: string;
+  readonly partition: number;
+  /** Undefined with acks 0. */
+  readonly offset: number | undefined;
+}
+
+export interface SendOptions {
+  /** Overrides the producer's. Between batches of different acks no order is promised (D-28). */
+  readonly acks?: Acks;
+  readonly signal?: AbortSignal;
+}
+
+/** What became of one batch; told once for each. */
+export interface BatchReport {
+  readonly topic: string;
+  readonly partition: number;
+  readonly recordCount: number;
+  readonly sizeBytes: number;
+  /** Undefined on error and with acks 0. */
+  readonly baseOffset: number | undefined;
+  /** From the batch's first record to its report. */
+  readonly latencyMs: number;
+  /** Undefined on success; its `outcome` says appended, not appended or unknown. */
+  readonly error: OttlaError | undefined;
+}
+
+export interface ProducerOptions {
+  /** Default "all". */
+  readonly acks?: Acks;
+  /** How long a batch waits for more records; 0 sends what a turn of the event loop gathered. Default 5. */
+  readonly lingerMs?: number;
+  /** A batch is sent when it has grown to this. Default 65,536; never above the topic's max.message.bytes. */
+  readonly batchBytes?: number;
+  readonly compression?: CompressionName;
+  /** From send() to acknowledgement or DELIVERY_TIMED_OUT. Default 120,000. */
+  readonly deliveryTimeoutMs?: number;
+  /** How long a broker may take for one produce request. Default 30,000. */
+  readonly requestTimeoutMs?: number;
+  /** Bound: bytes of records buffered and in flight; send() waits while it is full. Default 32 MiB. */
+  readonly bufferBytes?: number;
+  /** Bound: produce requests in flight per broker. Default 16. */
+  readonly maxInFlight?: number;
+  /** Partition of a keyed record; default murmur2 as Kafka's. Null keys stick to one partition per batch. */
+  readonly partitioner?: (key: Uint8Array, partitionCount: number) => number;
+  /** Called once per batch. Must not throw. */
+  readonly onBatch?: (report: BatchReport) => void;
+}
+
+export interface Producer {
+  /** Resolves when acknowledged as asked (with acks 0: when handed to the connection). Rejects with OttlaError. */
+  send(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<SendResult>;
+  /** All of them; resolves when every one is acknowledged, rejects with an AggregateError of the failed ones otherwise. */
+  sendBatch(topic: string, records: readonly OutgoingRecord[], options?: SendOptions): Promise<SendResult[]>;
+  /**
+   * For bulk: buffers the record and tells its fate only through `onBatch` and `flush`. Returns undefined when there is room for more, or a
+   * promise to wait for when the buffer is full. Throws OttlaError for a record that can never be sent (MESSAGE_TOO_LARGE).
+   * Needs `prepare(topic)` to have resolved.
+   */
+  enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined;
+  /** Loads the topic's metadata, so that `enqueue` needs no wait. Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
+  prepare(topic: string): Promise<TopicInfo>;
+  /** Sends all that is buffered and waits for it. Rejects with an AggregateError of the errors of enqueued records since the last flush. */
+  flush(options?: { readonly signal?: AbortSignal }): Promise<void>;
+  /** Flushes for at most `timeoutMs` (default 5,000), then gives up what is left: its sends reject with CLOSED. Always ends. */
+  close(options?: { readonly timeoutMs?: number }): Promise<void>;
+}
+
+export interface ConsumedRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly timestamp: number;
+  readonly key: Uint8Array | null;
+  readonly value: Uint8Array | null;
+  readonly headers: Headers;
+  /** Epoch of the leader that appended it. */
+  readonly leaderEpoch: number;
+}
+
+/** "start", "end", an offset, N from the end, or the first record at or after a time. */
+export type StartPosition =
+  | "start"
+  | "end"
+  | { readonly offset: number }
+  | { readonly fromEnd: number }
+  | { readonly timestamp: number };
+
+export interface ConsumerOptions {
+  readonly topics: readonly string[];
+  /** Default: all partitions. */
+  readonly partitions?: readonly number[];
+  /** Default "start". */
+  readonly from?: StartPosition;
+  /** Stop by itself at the end offsets that were current at the start. Default false. */
+  readonly untilEnd?: boolean;
+  readonly minBytes?: number;
+  /** Default 500. */
+  readonly maxWaitMs?: number;
+  /** Bound: bytes of one fetch answer. Default 8 MiB. */
+  readonly maxBytes?: number;
+  /** Bound: bytes of one partition in a fetch answer. Default 1 MiB. */
+  readonly maxPartitionBytes?: number;
+  /** Below log start or above the end: "start" (default), "end" or an OFFSET_OUT_OF_RANGE error. */
+  readonly onOutOfRange?: "start" | "end" | "error";
+  readonly signal?: AbortSignal;
+}
+
+/** Records of one partition, in order; views into the fetched bytes. */
+export interface RecordBatchView extends Iterable<ConsumedRecord> {
+  readonly topic: string;
+  readonly partition: number;
+  readonly highWatermark: number;
+  readonly recordCount: number;
+}
+
+/** Reads partitions without a group. Iterate it once: `for await (const record of consumer)`, or by batches. */
+export interface Consumer extends AsyncIterable<ConsumedRecord> {
+  batches(): AsyncIterable<RecordBatchView>;
+  /** Takes effect with the next record given. */
+  seek(topic: string, partition: number, to: StartPosition): void;
+  /** Offset of the next record of the partition. */
+  position(topic: string, partition: number): number | undefined;
+  /** Ends iteration; always ends itself. */
+  close(): Promise<void>;
+}
+
+export interface TopicInfo {
+  readonly name: string;
+  readonly topicId: string;
+  readonly isDeleting: boolean;
+  readonly maxMessageBytes: number;
+  readonly configs: Readonly<Record<string, string>>;
+  readonly partitions: readonly PartitionInfo[];
+}
+
+export interface PartitionInfo {
+  readonly index: number;
+  readonly error: ErrorName;
+  readonly leader: number;
+  readonly leaderEpoch: number;
+  readonly replicas: readonly number[];
+  readonly isr: readonly number[];
+}
+
+export interface PartitionOffsets {
+  readonly partition: number;
+  readonly startOffset: number;
+  readonly endOffset: number;
+}
+
+export interface ClusterInfo {
+  readonly clusterId: string;
+  readonly controllerId: number;
+  readonly brokers: readonly { readonly nodeId: number; readonly address: string }[];
+}
+
+export interface CreateTopicOptions {
+  /** Default: the broker's num.partitions. */
+  readonly partitions?: number;
+  readonly replicationFactor?: number;
+  readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
+  readonly ifNotExists?: boolean;
+  readonly validateOnly?: boolean;
+}
+
+export interface Admin {
+  createTopic(name: string, options?: CreateTopicOptions): Promise<TopicInfo>;
+  /** Marked for deletion when it resolves; with `wait`, gone from the list. */
+  deleteTopic(name: string, options?: { readonly wait?: boolean; readonly signal?: AbortSignal }): Promise<void>;
+  listTopics(): Promise<TopicInfo[]>;
+  /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
+  describeTopic(name: string): Promise<TopicInfo>;
+  offsets(topic: string): Promise<PartitionOffsets[]>;
+  describeCluster(): Promise<ClusterInfo>;
+}
+
+export interface ConnectOptions {
+  /** "host:port" or "ws://host:port" of one or more brokers. Default ["127.0.0.1:7070"]. */
+  readonly brokers?: readonly string[];
+  readonly clientId?: string;
+  /** Until the first broker answered. Default 10,000. */
+  readonly connectTimeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One client shares its connections among all that it makes. */
+export interface Client {
+  producer(options?: ProducerOptions): Producer;
+  consumer(options: ConsumerOptions): Consumer;
+  admin(): Admin;
+  /** Closes everything made from it. Always ends. */
+  close(options?: { readonly timeoutMs?: number }): Promise<void>;
+}

@@ -1,0 +1,118 @@
+// The one table of errors: native code, Kafka's code, whether a client may retry, what it means, what to do next.
+// docs/errors.md is checked against it both ways, `ottla errors` prints it.
+
+export interface ErrorRow {
+  /** Native code on the wire; never reused. */
+  readonly code: number;
+  /** The code that a Kafka client is told. */
+  readonly kafkaCode: number;
+  /** What the client library does by itself with the same request. */
+  readonly retriable: boolean;
+  readonly meaning: string;
+  readonly hint: string;
+}
+
+const row = (code: number, kafkaCode: number, retriable: boolean, meaning: string, hint: string): ErrorRow => ({
+  code,
+  kafkaCode,
+  retriable,
+  meaning,
+  hint,
+});
+
+export const ERRORS = {
+  NONE: row(0, 0, false, "success", ""),
+  UNKNOWN_SERVER_ERROR: row(1, -1, false, "the broker met an error it has no name for", "look at the broker's log"),
+  OFFSET_OUT_OF_RANGE: row(2, 1, false, "the offset is below the log start or above the log end", "ask for the start and end offsets first: consume -o start or -o end"),
+  CORRUPT_MESSAGE: row(3, 2, true, "a record batch does not match its checksum or its length", "the bytes were damaged on the way: send the batch again"),
+  UNKNOWN_TOPIC_OR_PARTITION: row(4, 3, true, "this broker knows no such topic or partition", "ottla topic ls"),
+  NOT_LEADER_OR_FOLLOWER: row(5, 6, true, "this broker does not lead the partition", "refresh the metadata"),
+  REQUEST_TIMED_OUT: row(6, 7, true, "the request was not done by its deadline", "the outcome may be unknown: see the error's `outcome`"),
+  MESSAGE_TOO_LARGE: row(7, 10, false, "a record batch is larger than the topic's max.message.bytes", "send smaller records or raise max.message.bytes"),
+  INVALID_TOPIC_EXCEPTION: row(8, 17, false, "the topic name is not allowed", "use 1 to 249 of a-z A-Z 0-9 . _ - and neither . nor .. alone"),
+  RECORD_LIST_TOO_LARGE: row(9, 18, false, "a record batch is larger than a segment of the topic", "lower the batch size or raise segment.bytes"),
+  NOT_ENOUGH_REPLICAS: row(10, 19, true, "fewer replicas are in sync than min.insync.replicas", "ottla topic describe shows the missing ones"),
+  INVALID_REQUIRED_ACKS: row(11, 21, false, "acks is none of 0, 1 and all", "use --acks 0, 1 or all"),
+  UNSUPPORTED_VERSION: row(12, 35, false, "the peer does not speak this version of the request", "use a client and a broker of neighbouring releases"),
+  TOPIC_ALREADY_EXISTS: row(13, 36, false, "a topic of this name exists", "ottla topic ls; a deleted topic frees its name when ls no longer shows it"),
+  INVALID_PARTITIONS: row(14, 37, false, "the number of partitions is not allowed", "use 1 to max.partitions.per.topic"),
+  INVALID_REPLICATION_FACTOR: row(15, 38, false, "the replication factor is not allowed on this cluster", "use 1 to the number of brokers"),
+  INVALID_CONFIG: row(16, 40, false, "a configuration key or value is not allowed", "the message names the key and what it takes"),
+  INVALID_REQUEST: row(17, 42, false, "the request is well formed but its content makes no sense", "the message names the field"),
+  INVALID_TIMESTAMP: row(18, 32, false, "a record's timestamp is not allowed", "check the producer's clock"),
+  STORAGE_ERROR: row(19, 56, true, "the log of the partition cannot be used on this broker", "the broker's log says why; ottla log verify shows the damage"),
+  STORAGE_FULL: row(20, 56, true, "free space is below the broker's low-space mark: writes are refused, reads go on", "free space on the broker's disk; writes resume by themselves"),
+  UNSUPPORTED_COMPRESSION_TYPE: row(21, 76, false, "the batch names a compression codec that does not exist", "use none, gzip, snappy, lz4 or zstd"),
+  INVALID_RECORD: row(22, 87, false, "a record batch is not built as its header says", "a bug in the producer: the message names the field"),
+  FENCED_LEADER_EPOCH: row(23, 74, true, "the request carries an older leader epoch than the broker's", "refresh the metadata"),
+  UNKNOWN_LEADER_EPOCH: row(24, 75, true, "the request carries a newer leader epoch than the broker's", "retry: the broker is catching up"),
+  UNKNOWN_TOPIC_ID: row(25, 100, true, "no topic has this id here: it was deleted, or deleted and created again", "refresh the metadata"),
+  OFFSET_NOT_AVAILABLE: row(26, 78, true, "the new leader does not know the end offset yet", "retry"),
+  BROKER_NOT_AVAILABLE: row(27, 8, true, "the broker is starting or stopping", "retry"),
+  BUSY: row(28, 89, true, "a queue or byte budget of the broker is full", "retry with back-off"),
+  // Connection level: the sender of such bytes is told once and cut off.
+  BAD_ENVELOPE: row(40, 42, false, "an envelope breaks the protocol's structure", "docs/protocol.md; the connection is closed"),
+  UNKNOWN_API: row(41, 35, false, "the request's api key does not exist", "docs/protocol.md lists the apis; the connection is closed"),
+  BODY_MISMATCH: row(42, 42, false, "a body is missing, unannounced or of another length than announced", "docs/protocol.md; the connection is closed"),
+  FRAME_TOO_LARGE: row(43, 10, false, "a message is longer than its kind allows", "docs/protocol.md lists the limits; the connection is closed"),
+  HANDSHAKE_REQUIRED: row(44, 35, false, "the first request of a connection must be Hello", "docs/protocol.md; the connection is closed"),
+  // Client side only: never on the wire.
+  CONNECTION_FAILED: row(60, -1, true, "no broker could be reached", "is the node up? ottla cluster status; check --bootstrap"),
+  CONNECTION_LOST: row(61, -1, true, "the connection closed before the answer came", "a produce whose answer was lost has an unknown outcome"),
+  DELIVERY_TIMED_OUT: row(62, -1, false, "a record was not acknowledged within delivery.timeout.ms", "see the error's `outcome`"),
+  CLOSED: row(63, -1, false, "the client or node has been closed", "create a new one"),
+  ABORTED: row(64, -1, false, "the caller's AbortSignal fired", ""),
+  PROTOCOL_ERROR: row(65, -1, false, "the peer's answer breaks the protocol", "is this the native port of an Ottla broker?"),
+  // Start-up and command line.
+  CONFIG_UNREADABLE: row(80, -1, false, "a configuration file or flag cannot be used", "the message names the file, line and key"),
+  PORT_IN_USE: row(81, -1, false, "the listen address is taken", "stop the other process or choose another listeners address"),
+  DATA_DIR_LOCKED: row(82, -1, false, "another live process uses the data directory", "the message names its pid"),
+  DATA_DIR_FOREIGN: row(83, -1, false, "the data directory is not an Ottla one, or another cluster's or node's", "point data.dir at this node's own directory"),
+  DATA_DIR_NEWER: row(84, -1, false, "the data directory was written by a newer format than this build reads", "start the newer build"),
+  DATA_DIR_READ_ONLY: row(85, -1, false, "the data directory cannot be written", "check the mount and its permissions"),
+  DISK_FAILED: row(86, -1, false, "the disk failed a write or a sync: the process stops, nothing unsynced was acknowledged", "check the disk, then start again"),
+  DATA_DAMAGED: row(87, -1, false, "files of the data directory are damaged below what was durable", "ottla log verify shows where"),
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorName = keyof typeof ERRORS;
+
+const byCode = new Map<number, ErrorName>(Object.entries(ERRORS).map(([name, entry]) => [entry.code, name as ErrorName]));
+
+/** The name of a native code; a code of a newer peer reads as UNKNOWN_SERVER_ERROR. */
+export function errorNameOf(code: number): ErrorName {
+  return byCode.get(code) ?? "UNKNOWN_SERVER_ERROR";
+}
+
+/** What became of a produced batch that was answered with an error (D-28). */
+export type Outcome = "not appended" | "unknown" | "appended";
+
+export interface OttlaErrorDetails {
+  readonly outcome?: Outcome;
+  readonly cause?: unknown;
+  readonly hint?: string;
+}
+
+/** The error that every caller meets. `name` is always "OttlaError"; tell them apart by `code`. */
+export class OttlaError extends Error {
+  override readonly name = "OttlaError";
+  readonly code: ErrorName;
+  readonly retriable: boolean;
+  readonly hint: string;
+  /** Set on produce errors only. */
+  readonly outcome: Outcome | undefined;
+
+  constructor(code: ErrorName, message?: string, details: OttlaErrorDetails = {}) {
+    super(message ?? ERRORS[code].meaning, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.retriable = ERRORS[code].retriable;
+    this.hint = details.hint ?? ERRORS[code].hint;
+    this.outcome = details.outcome;
+  }
+}
+
+/** Any thrown thing as an OttlaError; one that is none already becomes UNKNOWN_SERVER_ERROR with its cause kept. */
+export function asOttlaError(thrown: unknown): OttlaError {
+  if (thrown instanceof OttlaError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new OttlaError("UNKNOWN_SERVER_ERROR", message, { cause: thrown });
+}

@@ -1,0 +1,27 @@
+// Exit codes of every Ottla process, stable for scripts (README, `ottla --help`).
+export const EXIT = {
+  OK: 0,
+  /** The command failed, or any item of a multi-item command did. */
+  FAILED: 1,
+  /** Wrong flags, arguments or configuration. */
+  USAGE: 2,
+  /** No broker reached, or timed out. */
+  UNREACHABLE: 3,
+  NOT_FOUND: 4,
+  DENIED: 5,
+  /** Refused as unsafe without --yes. */
+  UNSAFE: 6,
+  UNHEALTHY: 10,
+  /** Loss, corruption or a broken invariant was found. */
+  INVARIANT_BROKEN: 20,
+  /** A node's disk failed a write or a sync (D-13, D-18). */
+  DISK_FAILED: 30,
+  /** A sync failed during recovery: starting is refused (D-13). */
+  RECOVERY_FAILED: 31,
+  /** The data directory is locked, foreign, newer or read-only. */
+  DATA_DIR_REFUSED: 32,
+  /** An assertion failed. */
+  BUG: 70,
+  SIGINT: 130,
+  SIGTERM: 143,
+} as const;

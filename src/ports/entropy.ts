@@ -1,0 +1,4 @@
+// Unpredictable bytes, for identities.
+export interface Entropy {
+  fill(target: Uint8Array): void;
+}

@@ -1,0 +1,172 @@
+// What storage/ promises to the broker: one store per data directory, one replica log per partition hosted on it.
+// Everything here is told in events, never with a promise per append.
+import type { ClusterId, DirectoryId, LeaderEpoch, LogId, NodeId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
+import type { OttlaError } from "../model/errors.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Codecs } from "../ports/codecs.ts";
+import type { Entropy } from "../ports/entropy.ts";
+import type { Files } from "../ports/files.ts";
+import type { Logger } from "../ports/logger.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Timers } from "../ports/timers.ts";
+
+export interface StorageDeps {
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly checksum: Checksum;
+  readonly codecs: Codecs;
+  readonly entropy: Entropy;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** The kernel's boot id: equal to the stored one means that the page cache survived (D-6). */
+  readonly bootId: string;
+}
+
+/** The broker's configuration keys that storage uses, plus who owns the directory. */
+export interface StorageConfig {
+  readonly directory: string;
+  readonly nodeId: NodeId;
+  /** Refuse a directory of another cluster; undefined takes what it says, or a new id on an empty directory. */
+  readonly clusterId: ClusterId | undefined;
+  readonly segmentBytes: number;
+  readonly indexIntervalBytes: number;
+  readonly journalBytes: number;
+  readonly checkpointIntervalMs: number;
+  readonly journalPinnedBytes: number;
+  readonly tailCacheBytes: number;
+  readonly diskLowSpaceBytes: number;
+  readonly diskReserveBytes: number;
+  readonly openFilesMax: number;
+}
+
+/** What a start found (D-6). "first": the directory was empty. */
+export type RestartKind = "first" | "clean" | "process-death" | "power-loss";
+
+export interface StoreIdentity {
+  readonly clusterId: ClusterId;
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+}
+
+export interface LogSpec {
+  readonly topicId: TopicId;
+  readonly topic: string;
+  readonly partition: PartitionIndex;
+  /** Overrides of the store's values. */
+  readonly segmentBytes?: number;
+  readonly indexIntervalBytes?: number;
+}
+
+/** Completions, in the order of the log. `truncations` counts the log's truncations: an event of an older count is void (D-34). */
+export interface StoreListener {
+  /** The journal write of everything below `endOffset` returned: it survives a killed process. */
+  onWritten(log: ReplicaLog, endOffset: Offset, truncations: number): void;
+  /** Everything below `endOffset` was written before an fdatasync that succeeded: it survives a power loss. */
+  onDurable(log: ReplicaLog, endOffset: Offset, truncations: number): void;
+  /** The disk had no room: everything from `fromOffset` on was not appended, and no trace of it is left. The log ends there again. */
+  onRefused(log: ReplicaLog, fromOffset: Offset, truncations: number): void;
+  /** `hasRoom` or `isLowOnSpace` changed. */
+  onRoomChanged(): void;
+  /** The disk failed a write or a sync: stop the process, answer nothing any more (D-13). Called once. */
+  onDiskFailed(error: OttlaError): void;
+}
+
+export interface LogStore {
+  readonly identity: StoreIdentity;
+  readonly restart: RestartKind;
+  /** False while the pinned bytes are at their bound: hand no more appends until `onRoomChanged`. */
+  readonly hasRoom: boolean;
+  /** True while free space is below the mark: refuse produce. */
+  readonly isLowOnSpace: boolean;
+  readonly logs: Iterable<ReplicaLog>;
+  find(topicId: TopicId, partition: PartitionIndex): ReplicaLog | undefined;
+  /** Must be called once before the first append. */
+  listen(listener: StoreListener): void;
+  /** Creates an empty log, or returns the one that exists. Rejects when the disk is full or failed. Resolves when durable. */
+  createLog(spec: LogSpec): Promise<ReplicaLog>;
+  /** Drops the log and its files. Resolves when its DELETE is durable; the files go after that. Reads under way end with STORAGE_ERROR. */
+  deleteLog(log: ReplicaLog): Promise<void>;
+  /** Syncs, checkpoints, writes the clean marker, releases the lock. Always ends; a failure leaves what a crash would leave. */
+  close(): Promise<void>;
+}
+
+/** Why a log cannot be used, for people and errors. */
+export interface Damage {
+  readonly reason: string;
+  /** First offset that is not proven; undefined when not known. */
+  readonly fromOffset: Offset | undefined;
+}
+
+export interface EpochEntry {
+  readonly epoch: LeaderEpoch;
+  /** First offset of the epoch. */
+  readonly startOffset: Offset;
+}
+
+export interface ReplicaLog {
+  readonly logId: LogId;
+  readonly topicId: TopicId;
+  readonly topic: string;
+  readonly partition: PartitionIndex;
+  readonly startOffset: Offset;
+  /** Accepted: where the next batch goes. writtenEnd <= endOffset, durableEnd <= writtenEnd. */
+  readonly endOffset: Offset;
+  readonly writtenEnd: Offset;
+  readonly durableEnd: Offset;
+  readonly truncations: number;
+  readonly sizeBytes: number;
+  /** Oldest first, both columns strictly increasing (R-10). */
+  readonly epochs: readonly EpochEntry[];
+  /** A damaged log takes and gives nothing. */
+  readonly damage: Damage | undefined;
+  /**
+   * Takes one record batch whose base offset is `endOffset` and whose epoch is `epoch` (both already in its header; the bytes must not
+   * change any more). Opens the epoch when it is new, in the same journal record (D-2).
+   */
+  append(batch: Uint8Array, lastOffset: Offset, epoch: LeaderEpoch): void;
+  /** Opens an epoch at `endOffset` before any append of it (R-9). Resolves when durable. */
+  startEpoch(epoch: LeaderEpoch): Promise<void>;
+  /** Cuts everything from `toOffset` on. Resolves when durable. Used by followers. */
+  truncate(toOffset: Offset): Promise<void>;
+  /** Raises the log start. Resolves when durable. */
+  advanceStart(toOffset: Offset): Promise<void>;
+  /**
+   * Whole batches from the one that holds `offset` on, all below `limitOffset`, at most `maxBytes`; the first batch comes whole even when
+   * larger if `atLeastOne`. Synchronous when memory holds them. Rejects with OttlaError STORAGE_ERROR on damage met, checked by CRC.
+   */
+  read(offset: Offset, options: ReadOptions): ReadResult | Promise<ReadResult>;
+  /** First record with timestamp >= `timestamp` and offset < limitOffset. */
+  findTimestamp(timestamp: number, limitOffset: Offset): Promise<TimestampResult | undefined>;
+}
+
+export interface ReadOptions {
+  readonly limitOffset: Offset;
+  readonly maxBytes: number;
+  readonly atLeastOne: boolean;
+}
+
+export interface ReadResult {
+  /** Runs of whole batches, in order; empty when nothing is readable. */
+  readonly chunks: readonly Uint8Array[];
+  readonly sizeBytes: number;
+  /** Where to read on: one past the last batch given, or the asked offset. */
+  readonly nextOffset: Offset;
+}
+
+export interface TimestampResult {
+  readonly offset: Offset;
+  readonly timestamp: number;
+  readonly epoch: LeaderEpoch;
+}
+
+/** A log of its own lane: own directory, own files, own fdatasync; for the metadata quorum (D-19). One batch per entry group. */
+export interface LaneLog {
+  readonly endOffset: Offset;
+  /** Appends the records as one batch and syncs. Resolves to the offset of the first when durable. One at a time. */
+  append(records: readonly Uint8Array[], epoch: LeaderEpoch, timestamp: number): Promise<Offset>;
+  /** Every record from the start, in order. */
+  replay(visit: (offset: Offset, epoch: LeaderEpoch, value: Uint8Array) => void): Promise<void>;
+  close(): Promise<void>;
+}
