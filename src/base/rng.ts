@@ -21,7 +21,8 @@ type Seed = readonly [number, number, number, number];
 
 /** A stream from a seed: an unsigned integer up to 2^53, or four 32-bit words (for 128 bits of entropy). `onDraw` sees every u32. */
 export function createRng(seed: number | Seed, onDraw?: (value: number) => void): Rng {
-  const words: Seed = typeof seed === "number" ? [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0, 0x9e3779b9, 0x243f6a88] : seed;
+  const words: Seed =
+    typeof seed === "number" ? [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0, 0x9e3779b9, 0x243f6a88] : seed;
   return new Sfc32(words, onDraw);
 }
 
@@ -83,7 +84,8 @@ class Sfc32 implements Rng {
   fill(target: Uint8Array): void {
     for (let position = 0; position < target.length; position += 4) {
       const word = this.u32();
-      for (let byte = 0; byte < 4 && position + byte < target.length; byte++) target[position + byte] = word >>> (byte * 8);
+      for (let byte = 0; byte < 4 && position + byte < target.length; byte++)
+        target[position + byte] = word >>> (byte * 8);
     }
   }
 

@@ -21,8 +21,12 @@ function withUnits(units: Readonly<Record<string, number>>): (value: unknown) =>
 const bytes = (fallback: number, min: number, max: number, about: string) =>
   z.preprocess(withUnits(SIZE_UNITS), z.int().min(min).max(max)).default(fallback).describe(`${about} Bytes.`);
 const duration = (fallback: number, min: number, max: number, about: string) =>
-  z.preprocess(withUnits(DURATION_UNITS), z.int().min(min).max(max)).default(fallback).describe(`${about} Milliseconds.`);
-const count = (fallback: number, min: number, max: number, about: string) => z.coerce.number().int().min(min).max(max).default(fallback).describe(about);
+  z
+    .preprocess(withUnits(DURATION_UNITS), z.int().min(min).max(max))
+    .default(fallback)
+    .describe(`${about} Milliseconds.`);
+const count = (fallback: number, min: number, max: number, about: string) =>
+  z.coerce.number().int().min(min).max(max).default(fallback).describe(about);
 const address = z.string().regex(/^(ws:\/\/)?[^\s/:]+:\d{1,5}$/, "takes ws://host:port");
 
 /** Keys that a topic may set for itself; absent means the broker's value. */
@@ -34,9 +38,15 @@ export const topicConfigShape = {
 
 export const brokerConfigSchema = z.strictObject({
   "node.id": z.coerce.number().int().min(1).max(65_535).describe("This node's id, unique in the cluster."),
-  "cluster.id": z.string().min(1).optional().describe("Refuse a data directory of another cluster. Default: take what the directory says."),
+  "cluster.id": z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Refuse a data directory of another cluster. Default: take what the directory says."),
   "data.dir": z.string().min(1).describe("Where this node keeps everything. One directory, never shared."),
-  listeners: address.default("ws://127.0.0.1:7070").describe("Address to listen on, native protocol and HTTP. Port 0 picks a free one."),
+  listeners: address
+    .default("ws://127.0.0.1:7070")
+    .describe("Address to listen on, native protocol and HTTP. Port 0 picks a free one."),
   "advertised.listeners": address.optional().describe("Address that clients are told. Default: the one listened on."),
   "num.partitions": count(1, 1, 10_000, "Partitions of a topic created without a number."),
   "max.partitions.per.topic": count(10_000, 1, 100_000, "Most partitions that one topic may have."),
@@ -45,17 +55,57 @@ export const brokerConfigSchema = z.strictObject({
   "fetch.max.bytes": bytes(55 * MiB, 1 * KiB, 256 * MiB, "Most bytes of batches in one fetch answer."),
   "fetch.max.wait.ms": duration(30_000, 1, 300_000, "Longest wait that a fetch may ask for."),
   "journal.bytes": bytes(256 * MiB, 16 * KiB, 8 * GiB, "A checkpoint starts when the journal has grown by this much."),
-  "checkpoint.interval.ms": duration(60_000, 10, 3_600_000, "A checkpoint starts at least this often when anything was written."),
-  "journal.pinned.bytes": bytes(64 * MiB, 64 * KiB, 4 * GiB, "Bound: batches held in memory until they are in their segment. Appends wait when it is full."),
-  "tail.cache.bytes": bytes(64 * MiB, 0, 16 * GiB, "Bound: recently appended batches kept in memory for readers near the tail."),
-  "disk.low.space.bytes": bytes(512 * MiB, 0, 1024 * GiB, "Produce is refused while the disk has less free space than this; reads go on."),
-  "disk.reserve.bytes": bytes(16 * MiB, 0, 4 * GiB, "A file kept to be given up when the disk is full, so that checkpoints still fit (D-18)."),
+  "checkpoint.interval.ms": duration(
+    60_000,
+    10,
+    3_600_000,
+    "A checkpoint starts at least this often when anything was written.",
+  ),
+  "journal.pinned.bytes": bytes(
+    64 * MiB,
+    64 * KiB,
+    4 * GiB,
+    "Bound: batches held in memory until they are in their segment. Appends wait when it is full.",
+  ),
+  "tail.cache.bytes": bytes(
+    64 * MiB,
+    0,
+    16 * GiB,
+    "Bound: recently appended batches kept in memory for readers near the tail.",
+  ),
+  "disk.low.space.bytes": bytes(
+    512 * MiB,
+    0,
+    1024 * GiB,
+    "Produce is refused while the disk has less free space than this; reads go on.",
+  ),
+  "disk.reserve.bytes": bytes(
+    16 * MiB,
+    0,
+    4 * GiB,
+    "A file kept to be given up when the disk is full, so that checkpoints still fit (D-18).",
+  ),
   "open.files.max": count(1024, 8, 1_000_000, "Bound: segment files held open."),
   "connections.max": count(10_000, 1, 100_000, "Bound: open connections."),
-  "connection.inflight.bytes": bytes(64 * MiB, 1 * MiB, 1 * GiB, "Bound: bytes of requests being worked on, per connection. Reading pauses when it is full."),
-  "connection.unsent.bytes": bytes(32 * MiB, 64 * KiB, 1 * GiB, "Bound: bytes of answers not yet taken by the peer, per connection."),
+  "connection.inflight.bytes": bytes(
+    64 * MiB,
+    1 * MiB,
+    1 * GiB,
+    "Bound: bytes of requests being worked on, per connection. Reading pauses when it is full.",
+  ),
+  "connection.unsent.bytes": bytes(
+    32 * MiB,
+    64 * KiB,
+    1 * GiB,
+    "Bound: bytes of answers not yet taken by the peer, per connection.",
+  ),
   "unsent.bytes": bytes(256 * MiB, 1 * MiB, 4 * GiB, "Bound: bytes of answers not yet taken by the peers, per broker."),
-  "produce.inflight.bytes": bytes(256 * MiB, 1 * MiB, 4 * GiB, "Bound: produced bytes not yet answered, per broker. Reading pauses when it is full."),
+  "produce.inflight.bytes": bytes(
+    256 * MiB,
+    1 * MiB,
+    4 * GiB,
+    "Bound: produced bytes not yet answered, per broker. Reading pauses when it is full.",
+  ),
   "delayed.requests.max": count(100_000, 1, 10_000_000, "Bound: requests waiting for an event (long polls, acks=all)."),
   "request.timeout.ms": duration(30_000, 100, 600_000, "Longest that a request may wait when it names no deadline."),
   "shutdown.timeout.ms": duration(10_000, 100, 600_000, "An ordered stop ends after this, done or not."),

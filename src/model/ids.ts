@@ -45,7 +45,8 @@ export function uuidFromBytes(bytes: Uint8Array): Uuid {
     const second = bytes[position + 1] ?? 0;
     const third = bytes[position + 2] ?? 0;
     text += ALPHABET.charAt(first >> 2) + ALPHABET.charAt(((first & 3) << 4) | (second >> 4));
-    if (position + 1 < UUID_BYTES) text += ALPHABET.charAt(((second & 15) << 2) | (third >> 6)) + ALPHABET.charAt(third & 63);
+    if (position + 1 < UUID_BYTES)
+      text += ALPHABET.charAt(((second & 15) << 2) | (third >> 6)) + ALPHABET.charAt(third & 63);
   }
   return text as Uuid;
 }

@@ -1,7 +1,16 @@
 // The disk. No append mode and no implicit order: each write names its position, and only `datasync` and `syncDir` make
 // anything durable. A file's creation, rename and removal are durable once its directory was synced.
 
-export type FileErrorKind = "not-found" | "exists" | "no-space" | "io" | "read-only" | "denied" | "too-many-open" | "not-empty" | "other";
+export type FileErrorKind =
+  | "not-found"
+  | "exists"
+  | "no-space"
+  | "io"
+  | "read-only"
+  | "denied"
+  | "too-many-open"
+  | "not-empty"
+  | "other";
 
 /** Every rejection of this port. */
 export class FileError extends Error {

@@ -40,7 +40,15 @@ export interface Listener {
 
 export class TransportError extends Error {
   override readonly name = "TransportError";
-  readonly kind: "refused" | "unreachable" | "address-in-use" | "address-not-available" | "denied" | "timed-out" | "not-ottla" | "other";
+  readonly kind:
+    | "refused"
+    | "unreachable"
+    | "address-in-use"
+    | "address-not-available"
+    | "denied"
+    | "timed-out"
+    | "not-ottla"
+    | "other";
 
   constructor(kind: TransportError["kind"], address: string, cause?: unknown) {
     super(`${address}: ${kind}`, cause === undefined ? undefined : { cause });

@@ -1,0 +1,8 @@
+// `npm run check`: format, types, lint, layers, and the tests of the house rules.
+import { BUILD, CHECKS, runStages } from "./stages.ts";
+
+process.exitCode = runStages([
+  BUILD,
+  ...CHECKS,
+  { name: "house", command: ["npx", "vitest", "run", "test/house", ...process.argv.slice(2)] },
+]);
