@@ -1,0 +1,94 @@
+// The tables of docs/ that are made from the code. A table stands between two marker lines; what is around it is written by hand.
+import { readFileSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { brokerConfigSchema, topicConfigShape } from "../src/model/config.ts";
+import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
+import { EXIT } from "../src/model/exit-codes.ts";
+
+export type TableName = "errors" | "exit-codes" | "config";
+
+const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
+  OK: "done",
+  FAILED: "the command failed, or any item of a command with several did",
+  USAGE: "wrong flags, arguments or configuration",
+  UNREACHABLE: "no broker could be reached, or it did not answer in time",
+  NOT_FOUND: "the named thing does not exist",
+  DENIED: "not allowed",
+  UNSAFE: "refused as unsafe without `--yes`",
+  UNHEALTHY: "a health check failed",
+  INVARIANT_BROKEN: "loss, corruption or a broken invariant was found",
+  DISK_FAILED: "a node's disk failed a write or a sync; nothing unsynced was acknowledged",
+  RECOVERY_FAILED: "a sync failed during recovery: the node refuses to start on this disk",
+  DATA_DIR_REFUSED: "the data directory is locked, foreign, of a newer format, damaged or read-only",
+  BUG: "an assertion failed: a bug in Ottla",
+  SIGINT: "ended by Ctrl-C before it was done",
+  SIGTERM: "ended by SIGTERM before it was done",
+};
+
+function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const line = (cells: readonly (string | number)[]): string =>
+    `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rows.map(line)].join("\n");
+}
+
+export function errorTable(): string {
+  const rows = (Object.entries(ERRORS) as [string, ErrorRow][]).map(([name, row]) => [
+    `\`${name}\``,
+    row.code,
+    row.kafkaCode,
+    row.retriable ? "yes" : "no",
+    row.meaning,
+    row.hint,
+  ]);
+  return table(["error", "code", "Kafka code", "retriable", "meaning", "what to do"], rows);
+}
+
+export function exitCodeTable(): string {
+  const names = Object.keys(EXIT) as (keyof typeof EXIT)[];
+  return table(
+    ["exit code", "meaning"],
+    names.map((name) => [EXIT[name], EXIT_MEANINGS[name]]),
+  );
+}
+
+interface KeySchema {
+  readonly description?: string;
+  readonly default?: string | number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+export function configTable(): string {
+  const { properties = {}, required = [] } = z.toJSONSchema(brokerConfigSchema, { io: "output" }) as {
+    properties?: Record<string, KeySchema>;
+    required?: string[];
+  };
+  const rows = Object.entries(properties).map(([key, schema]) => [
+    `\`${key}\``,
+    schema.default === undefined ? (required.includes(key) ? "required" : "") : String(schema.default),
+    schema.minimum === undefined ? "" : `${schema.minimum} .. ${schema.maximum ?? ""}`,
+    Object.hasOwn(topicConfigShape, key) ? "yes" : "",
+    schema.description ?? "",
+  ]);
+  return table(["key", "default", "bounds", "per topic", "what it is"], rows);
+}
+
+export const TABLES: Readonly<Record<TableName, () => string>> = {
+  errors: errorTable,
+  "exit-codes": exitCodeTable,
+  config: configTable,
+};
+
+/** The text with the named table replaced. Throws when its marker lines are not there exactly once. */
+export function withTable(text: string, name: TableName): string {
+  const begin = `<!-- ${name}: made by a script, do not edit -->`;
+  const end = `<!-- end of ${name} -->`;
+  const [before, inside, ...more] = text.split(begin);
+  const after = inside?.split(end)[1];
+  if (before === undefined || after === undefined || more.length > 0) throw new Error(`no place for the table ${name}`);
+  return `${before}${begin}\n${TABLES[name]()}\n${end}${after}`;
+}
+
+export function writeTables(path: string, names: readonly TableName[]): void {
+  writeFileSync(path, names.reduce(withTable, readFileSync(path, "utf8")));
+}
