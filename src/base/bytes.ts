@@ -15,6 +15,24 @@ export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
+/** Bytes that `utf8Encode(text)` gives; a lone surrogate takes the 3 of U+FFFD. */
+export function utf8Size(text: string): number {
+  let size = text.length;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit < 0x80) continue;
+    const isPair = (unit & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00;
+    if (isPair) at++; // two units, four bytes
+    size += unit < 0x800 ? 1 : 2;
+  }
+  return size;
+}
+
+/** Writes the text, for which there must be room, and returns the position after it. */
+export function utf8Write(bytes: Uint8Array, position: number, text: string): number {
+  return position + encoder.encodeInto(text, bytes.subarray(position)).written;
+}
+
 export function readU16(bytes: Uint8Array, position: number): number {
   return ((bytes[position] as number) << 8) | (bytes[position + 1] as number);
 }
