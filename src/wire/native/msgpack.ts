@@ -1,0 +1,21 @@
+// The only door to msgpackr, with typed results. Offsets above 2^32 would leave msgpackr as floats, so schemas hand them over
+// as bigint, and it writes those as 64-bit integers; on the way back it gives numbers (structure.ts has checked their range).
+import { Packr, Unpackr } from "msgpackr";
+
+/** What an envelope may consist of. */
+export type Plain = null | boolean | number | string | Uint8Array | readonly Plain[];
+/** The same on its way out: integers beyond 32 bits are bigint. */
+export type PlainOut = null | boolean | number | bigint | string | Uint8Array | readonly PlainOut[];
+
+const packer = new Packr({ useRecords: false, variableMapSize: true });
+const unpacker = new Unpackr({ useRecords: false, int64AsType: "number" });
+
+/** The result is nobody else's: msgpackr goes on behind it in its block of memory. */
+export function packPlain(value: PlainOut): Uint8Array {
+  return packer.pack(value) as Uint8Array;
+}
+
+/** Only for bytes that passed the check of structure.ts. Bins come out as views. */
+export function unpackPlain(bytes: Uint8Array): Plain {
+  return unpacker.unpack(bytes) as Plain;
+}
