@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import type { TestContext } from "vitest";
 
 export const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -62,4 +63,15 @@ export interface Ran {
 export function runTool(root: string, name: string, args: readonly string[]): Ran {
   const run = spawnSync(join(ROOT, "node_modules/.bin", name), args, { cwd: root, encoding: "utf8", timeout: 60_000 });
   return { code: run.status ?? -1, output: run.stdout + run.stderr };
+}
+
+/** Skips the running test, and says so, unless what it needs is here. */
+export function skipUnless(context: TestContext, here: boolean, notice: string): void {
+  if (!here) console.warn(`SKIPPED: ${context.task.name}: ${notice}`);
+  context.skip(!here, notice);
+}
+
+/** For tests of the built tree. `npm test` builds first. */
+export function needsBuild(context: TestContext): void {
+  skipUnless(context, existsSync(join(ROOT, "dist/cli/main.js")), "dist/ is not built: npm run build");
 }
