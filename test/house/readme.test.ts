@@ -1,11 +1,11 @@
 // The README's commands, run in order, in a copy of the repository, with the real command line and a real node.
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, rmSync } from "node:fs";
+import { chmodSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { readmeScript } from "./readme-shell.ts";
-import { copyOf, plant, ROOT, read } from "./tree.ts";
+import { copyOf, needsBuild, plant, read, skipUnless } from "./tree.ts";
 
 const README_PORT = 7070;
 const LIMIT_MS = 120_000;
@@ -38,8 +38,16 @@ function shell(script: string): Promise<{ code: number | null; output: string }>
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  // "exit", not "close": a node that was left running holds the pipes open.
-  return new Promise((resolve) => child.on("exit", (code) => setImmediate(() => resolve({ code, output }))));
+  // "exit", not "close": a node that was left running may hold the pipes open.
+  return new Promise((resolve) => {
+    child.on("exit", (code) => {
+      setImmediate(() => {
+        child.stdout.destroy();
+        child.stderr.destroy();
+        resolve({ code, output });
+      });
+    });
+  });
 }
 
 describe("README.md", () => {
@@ -49,14 +57,8 @@ describe("README.md", () => {
       const { blocks, script, notices } = readmeScript(read("README.md"));
       expect(blocks).toBeGreaterThan(0);
       expect(script).toContain("npm start -- --detach");
-      context.skip(
-        !existsSync(join(ROOT, "dist/cli/main.js")),
-        "not built: npm run build, then again (npm test does both)",
-      );
-      context.skip(
-        !(await portIsFree(README_PORT)),
-        `port ${README_PORT} is taken here: the README's commands were not run`,
-      );
+      needsBuild(context);
+      skipUnless(context, await portIsFree(README_PORT), `port ${README_PORT} is taken here`);
       for (const notice of notices) console.log(notice);
       const configs = ["base", "build", "core", "node"].map((name) => `tsconfig.${name}.json`);
       root = copyOf(["package.json", "README.md", "cluster.example.json", "src", "dist", ...configs]);
