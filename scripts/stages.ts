@@ -1,4 +1,4 @@
-// Runs commands one after the other, says how long each took, and stops at the first that fails.
+// Runs commands one after the other and says how long each took.
 import { spawnSync } from "node:child_process";
 
 export interface Stage {
@@ -6,18 +6,32 @@ export interface Stage {
   readonly command: readonly string[];
 }
 
-/** Exit code of the first stage that failed; 0 when all passed. Standard input is closed for all of them. */
-export function runStages(stages: readonly Stage[]): number {
-  for (const { name, command } of stages) {
-    const startedMs = performance.now();
-    const [program, ...args] = command;
-    const run = spawnSync(program ?? "", args, { stdio: ["ignore", "inherit", "inherit"] });
-    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-    const code = run.status ?? 1;
-    console.error(`${name}: ${code === 0 ? "ok" : `FAILED (exit ${run.status ?? run.signal})`} in ${seconds} s`);
+/** Runs all of them, also after a failure, and ends with a line that names what failed. Exit code of the first failure, or 0. */
+export function runAll(stages: readonly Stage[]): number {
+  const failed = stages.map((stage) => ({ name: stage.name, code: runStage(stage) })).filter(({ code }) => code !== 0);
+  const names = failed.map(({ name }) => name).join(", ");
+  console.error(failed.length === 0 ? `all ${stages.length} stages passed` : `FAILED: ${names}`);
+  return failed[0]?.code ?? 0;
+}
+
+/** Stops at the first failure and gives its exit code; 0 when all passed. */
+export function runUntilFailure(stages: readonly Stage[]): number {
+  for (const stage of stages) {
+    const code = runStage(stage);
     if (code !== 0) return code;
   }
   return 0;
+}
+
+/** Standard input is closed for every stage. */
+function runStage({ name, command }: Stage): number {
+  const startedMs = performance.now();
+  const [program, ...args] = command;
+  const run = spawnSync(program ?? "", args, { stdio: ["ignore", "inherit", "inherit"] });
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  const how = run.error?.message ?? `exit ${run.status ?? run.signal}`;
+  console.error(`${name}: ${run.status === 0 ? "ok" : `FAILED (${how})`} in ${seconds} s`);
+  return run.status ?? 1;
 }
 
 export const BUILD: Stage = { name: "build", command: ["npx", "tsc", "-b", "tsconfig.build.json"] };

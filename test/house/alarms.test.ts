@@ -2,7 +2,7 @@
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { layerFaults } from "../../scripts/layers.ts";
-import { runStages } from "../../scripts/stages.ts";
+import { runAll, runUntilFailure } from "../../scripts/stages.ts";
 import { CORE_FOLDERS, faultsOf, strayFiles } from "./rules.ts";
 import { copyOf, plant, runTool } from "./tree.ts";
 
@@ -184,14 +184,15 @@ describe("the test runner", () => {
     });
   });
 
-  it("a stage that fails stops the run with its exit code", () => {
+  it("a stage that fails gives the run its exit code", () => {
     const stage = (code: number): { name: string; command: string[] } => ({
       name: `exits ${code}`,
       command: [process.execPath, "-e", `process.exit(${code})`],
     });
-    expect(runStages([stage(0), stage(7), stage(0)])).toBe(7);
-    expect(runStages([{ name: "no such tool", command: ["ottla-no-such-tool"] }])).toBe(1);
-    expect(runStages([stage(0)])).toBe(0);
+    expect(runUntilFailure([stage(0), stage(7), stage(8)])).toBe(7);
+    expect(runAll([stage(0), stage(7), stage(8), stage(0)])).toBe(7);
+    expect(runAll([stage(0), { name: "no such tool", command: ["ottla-no-such-tool"] }])).toBe(1);
+    expect(runAll([stage(0)])).toBe(0);
   });
 });
 
