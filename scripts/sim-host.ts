@@ -1,0 +1,61 @@
+// What the simulator is lent by the real world: a way to let microtasks run, the real checksum and codecs; and the tripwires
+// that make a run fail when simulated code reaches for the host's clock, chance or timers behind the ports.
+import { createChecksum } from "../src/platform/checksum.ts";
+import { loadCodecs } from "../src/platform/codecs.ts";
+import type { Codecs } from "../src/ports/codecs.ts";
+import type { WorldHost } from "../src/sim/world.ts";
+
+export interface SimHost extends WorldHost {
+  readonly codecs: Codecs;
+  /** Monotonic milliseconds of the host, for measuring the simulator itself. */
+  readonly realMs: () => number;
+  /** Makes the host's clock, chance and timers throw until the returned function is called. */
+  readonly setTripwires: () => () => void;
+}
+
+const realNow = performance.now.bind(performance);
+const realImmediate = setImmediate;
+
+export async function createSimHost(): Promise<SimHost> {
+  return {
+    drain: () => new Promise((resolve) => void realImmediate(resolve)),
+    checksum: createChecksum(),
+    codecs: await loadCodecs(),
+    realMs: realNow,
+    setTripwires,
+  };
+}
+
+function forbidden(name: string): () => never {
+  return () => {
+    throw new Error(`${name} was called in a simulated run: simulated code goes through the ports`);
+  };
+}
+
+/** Node's own modules keep their private references, so only code that names the globals is caught. */
+function setTripwires(): () => void {
+  const targets: readonly [object: object, key: string][] = [
+    [Date, "now"],
+    [Math, "random"],
+    [performance, "now"],
+    [globalThis, "setTimeout"],
+    [globalThis, "setInterval"],
+    [globalThis, "setImmediate"],
+    [globalThis, "queueMicrotask"],
+    [globalThis, "fetch"],
+    [globalThis.crypto, "getRandomValues"],
+    [globalThis.crypto, "randomUUID"],
+    [AbortSignal, "timeout"],
+  ];
+  const restore = targets.map(([object, key]) => {
+    const own = Object.getOwnPropertyDescriptor(object, key);
+    Object.defineProperty(object, key, { configurable: true, writable: true, value: forbidden(key) });
+    return () => {
+      if (own === undefined) Reflect.deleteProperty(object, key);
+      else Object.defineProperty(object, key, own);
+    };
+  });
+  return () => {
+    for (const undo of restore) undo();
+  };
+}
