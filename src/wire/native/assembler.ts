@@ -76,7 +76,11 @@ class Assembler<Message> {
     const schema = this.#reader.schemaOf(head.api as ApiKey, head.version);
     if (schema === undefined) return this.#break("UNSUPPORTED_VERSION", unsupported(head), correlationId);
     if (bytes.length > schema.bytesMax) {
-      return this.#break("FRAME_TOO_LARGE", `an envelope of ${bytes.length} bytes, at most ${schema.bytesMax}`, correlationId);
+      return this.#break(
+        "FRAME_TOO_LARGE",
+        `an envelope of ${bytes.length} bytes, at most ${schema.bytesMax}`,
+        correlationId,
+      );
     }
     const fault = this.#structure.check(bytes, schema.elementsMax);
     if (fault !== undefined) return this.#break("BAD_ENVELOPE", fault, correlationId);
@@ -86,7 +90,8 @@ class Assembler<Message> {
   #checked(bytes: Uint8Array, schema: MessageSchema<unknown>): Assembled<Message> {
     const { correlationId } = this.#head;
     const fields = unpackFields(bytes, this.#reader.fields);
-    if (fields === undefined) return this.#break("BAD_ENVELOPE", `not an array of ${this.#reader.fields}`, correlationId);
+    if (fields === undefined)
+      return this.#break("BAD_ENVELOPE", `not an array of ${this.#reader.fields}`, correlationId);
     const collector = new BodyCollector();
     const bodyFault = collector.announce(fields[this.#reader.bodiesAt] as Plain, this.#bodyBytesMax);
     if (bodyFault !== undefined) return this.#break("BAD_ENVELOPE", bodyFault, correlationId);
@@ -135,28 +140,43 @@ function readPayload(
 const REQUESTS: EnvelopeReader<DecodedRequest> = {
   fields: 6,
   bodiesAt: 4,
-  schemaOf: (api, version) => SCHEMAS[api].versions[version - SCHEMAS[api].minVersion]?.request as MessageSchema<unknown> | undefined,
+  schemaOf: (api, version) =>
+    SCHEMAS[api].versions[version - SCHEMAS[api].minVersion]?.request as MessageSchema<unknown> | undefined,
   read(fields, schema, bodies) {
     const [api, version, correlationId, deadlineMs, , plain] = fields;
-    if (typeof deadlineMs !== "number" || deadlineMs < 0 || deadlineMs > UINT32_MAX) return "the deadline is not milliseconds of 32 bits";
+    if (typeof deadlineMs !== "number" || deadlineMs < 0 || deadlineMs > UINT32_MAX)
+      return "the deadline is not milliseconds of 32 bits";
     const read = readPayload(plain as Plain, schema, bodies);
     if (typeof read === "string") return read;
     // The schema of this api has made the payload, so the pair is one of the union.
-    return { header: { api, version, correlationId, deadlineMs }, request: read.payload, bodies } as unknown as DecodedRequest;
+    return {
+      header: { api, version, correlationId, deadlineMs },
+      request: read.payload,
+      bodies,
+    } as unknown as DecodedRequest;
   },
 };
 
 const RESPONSES: EnvelopeReader<DecodedResponse> = {
   fields: 8,
   bodiesAt: 6,
-  schemaOf: (api, version) => SCHEMAS[api].versions[version - SCHEMAS[api].minVersion]?.response as MessageSchema<unknown> | undefined,
+  schemaOf: (api, version) =>
+    SCHEMAS[api].versions[version - SCHEMAS[api].minVersion]?.response as MessageSchema<unknown> | undefined,
   read(fields, schema, bodies) {
     const [api, version, correlationId, flags, code, text, , plain] = fields;
     if (typeof flags !== "number" || flags < 0 || flags > 1) return "unknown flags";
     if (typeof code !== "number" || code < 0 || code > 0xffff) return "the error is not a code";
     if (text !== null && (typeof text !== "string" || text.length > 1024)) return "the message is not a short text";
-    const header = { api, version, correlationId, more: flags === 1, error: errorNameOf(code), message: text } as DecodedResponse["header"];
-    if (code !== 0) return plain === null && bodies.length === 0 ? { header, response: null, bodies } : "an error with a payload";
+    const header = {
+      api,
+      version,
+      correlationId,
+      more: flags === 1,
+      error: errorNameOf(code),
+      message: text,
+    } as DecodedResponse["header"];
+    if (code !== 0)
+      return plain === null && bodies.length === 0 ? { header, response: null, bodies } : "an error with a payload";
     const read = readPayload(plain as Plain, schema, bodies);
     return typeof read === "string" ? read : { header, response: read.payload, bodies };
   },

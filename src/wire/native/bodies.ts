@@ -59,7 +59,8 @@ export class BodyCollector {
 
   #announceOne(item: Plain): string | undefined {
     if (item instanceof Uint8Array) {
-      if (item.length > LIMITS.INLINE_BODY_BYTES) return `an inline body of more than ${LIMITS.INLINE_BODY_BYTES} bytes`;
+      if (item.length > LIMITS.INLINE_BODY_BYTES)
+        return `an inline body of more than ${LIMITS.INLINE_BODY_BYTES} bytes`;
       this.bodies.push(item);
       this.totalBytes += item.length;
       return undefined;
@@ -76,7 +77,8 @@ export class BodyCollector {
   take(body: Uint8Array): string | undefined {
     assert(this.owesBodies, "no body is owed");
     const expectedBytes = this.#owedBytes[this.#next] as number;
-    if (body.length !== expectedBytes) return `a message of ${body.length} bytes where a body of ${expectedBytes} was announced`;
+    if (body.length !== expectedBytes)
+      return `a message of ${body.length} bytes where a body of ${expectedBytes} was announced`;
     this.bodies[this.#owedAt[this.#next] as number] = body;
     this.#next++;
     return undefined;
@@ -93,7 +95,10 @@ export interface IndexRange {
  * Cuts a long answer into parts: consecutive entries with at most `maxBytes` of bodies and at most LIMITS.BODIES entries each;
  * an entry that alone is larger makes a part of its own. No entries make one empty part.
  */
-export function splitBodies(sizes: readonly number[], maxBytes: number = LIMITS.LOGICAL_MESSAGE_BODY_BYTES): IndexRange[] {
+export function splitBodies(
+  sizes: readonly number[],
+  maxBytes: number = LIMITS.LOGICAL_MESSAGE_BODY_BYTES,
+): IndexRange[] {
   const parts: IndexRange[] = [];
   let start = 0;
   let partBytes = 0;

@@ -46,8 +46,16 @@ export function encodeRequest<K extends ApiKey>(
   const payload = schema.payload.encode(request, trail);
   if (payload === FAULT) throw new OttlaError("INVALID_REQUEST", `request${trail.text()}`);
   const { announcement, following } = planBodies(bodies);
-  const envelope = packPlain([header.api, header.version, header.correlationId, header.deadlineMs, announcement, payload]);
-  if (envelope.length > schema.bytesMax) throw new OttlaError("INVALID_REQUEST", `the request is longer than ${schema.bytesMax} bytes`);
+  const envelope = packPlain([
+    header.api,
+    header.version,
+    header.correlationId,
+    header.deadlineMs,
+    announcement,
+    payload,
+  ]);
+  if (envelope.length > schema.bytesMax)
+    throw new OttlaError("INVALID_REQUEST", `the request is longer than ${schema.bytesMax} bytes`);
   return following.length === 0 ? [envelope] : [envelope, ...following];
 }
 
@@ -70,7 +78,10 @@ export function encodeResponse<K extends ApiKey>(
   if (payload === FAULT) throw new AssertionFailure(`answer of api ${header.api}${trail.text()}`);
   const { announcement, following } = planBodies(bodies);
   const envelope = packResponse(header, announcement, payload);
-  const fitting = envelope.length <= schema.bytesMax ? envelope : packResponse(header, announcement, withoutNotes(header.api, payload));
+  const fitting =
+    envelope.length <= schema.bytesMax
+      ? envelope
+      : packResponse(header, announcement, withoutNotes(header.api, payload));
   assert(fitting.length <= schema.bytesMax, `answer of api ${header.api} takes ${fitting.length} bytes`);
   return following.length === 0 ? [fitting] : [fitting, ...following];
 }
@@ -89,11 +100,24 @@ export function encodeRefusal(broken: {
 function packResponse(header: ResponseHeader, announcement: readonly PlainOut[], payload: PlainOut): Uint8Array {
   const message = header.message === null ? null : (headerNote.encode(header.message, new Trail()) as string);
   const flags = header.more ? FLAG_MORE : 0;
-  return packPlain([header.api, header.version, header.correlationId, flags, ERRORS[header.error].code, message, announcement, payload]);
+  return packPlain([
+    header.api,
+    header.version,
+    header.correlationId,
+    flags,
+    ERRORS[header.error].code,
+    message,
+    announcement,
+    payload,
+  ]);
 }
 
 /** Position of the field `message` in the rows of the answers that have one. */
-const NOTE_POSITION: Partial<Record<ApiKey, number>> = { [API.PRODUCE]: 4, [API.CREATE_TOPICS]: 2, [API.DELETE_TOPICS]: 2 };
+const NOTE_POSITION: Partial<Record<ApiKey, number>> = {
+  [API.PRODUCE]: 4,
+  [API.CREATE_TOPICS]: 2,
+  [API.DELETE_TOPICS]: 2,
+};
 
 /** Many long messages for people may not fit; the codes say what the program needs. */
 function withoutNotes(api: ApiKey, payload: PlainOut): PlainOut {
@@ -104,7 +128,10 @@ function withoutNotes(api: ApiKey, payload: PlainOut): PlainOut {
 }
 
 function assertHeader(correlationId: number, deadlineMs: number): void {
-  assert(Number.isInteger(correlationId) && correlationId >= 0 && correlationId <= 0xffffffff, `correlation id ${correlationId}`);
+  assert(
+    Number.isInteger(correlationId) && correlationId >= 0 && correlationId <= 0xffffffff,
+    `correlation id ${correlationId}`,
+  );
   assert(Number.isInteger(deadlineMs) && deadlineMs >= 0 && deadlineMs <= 0xffffffff, `deadline ${deadlineMs} ms`);
 }
 
@@ -114,7 +141,9 @@ function bodyBytesFault(bodies: readonly Uint8Array[]): string | undefined {
   let totalBytes = 0;
   for (const body of bodies) totalBytes += body.length;
   const max = LIMITS.LOGICAL_MESSAGE_BODY_BYTES;
-  return totalBytes <= max ? undefined : `bodies of ${totalBytes} bytes together, at most ${max} or a single one (D-24)`;
+  return totalBytes <= max
+    ? undefined
+    : `bodies of ${totalBytes} bytes together, at most ${max} or a single one (D-24)`;
 }
 
 /** Worst case of a field, for pages of metadata: an int32 takes 5 bytes, an array or text 5 in front. */

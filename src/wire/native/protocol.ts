@@ -13,7 +13,11 @@ export interface RequestHeader {
 }
 
 export type DecodedRequest = {
-  [Key in ApiKey]: { readonly header: RequestHeader & { readonly api: Key }; readonly request: ApiTypes[Key]["request"]; readonly bodies: readonly Uint8Array[] };
+  [Key in ApiKey]: {
+    readonly header: RequestHeader & { readonly api: Key };
+    readonly request: ApiTypes[Key]["request"];
+    readonly bodies: readonly Uint8Array[];
+  };
 }[ApiKey];
 
 export interface ResponseHeader {
@@ -39,7 +43,12 @@ export type Assembled<Message> =
   | { readonly kind: "incomplete" }
   | { readonly kind: "message"; readonly message: Message; readonly sizeBytes: number }
   /** The connection is to be closed with this code; nothing of the half message took effect. */
-  | { readonly kind: "broken"; readonly error: ErrorName; readonly reason: string; readonly correlationId: number | null };
+  | {
+      readonly kind: "broken";
+      readonly error: ErrorName;
+      readonly reason: string;
+      readonly correlationId: number | null;
+    };
 
 /** D-38. */
 export const LIMITS = {

@@ -52,7 +52,8 @@ export const COUNT64: Range = { min: 0, max: Number.MAX_SAFE_INTEGER };
 
 /** An integer. Beyond 32 bits it goes out as bigint: see msgpack.ts. */
 export function int<T extends number = number>({ min, max }: Range): Schema<T> {
-  const fits = (value: unknown): value is T => Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+  const fits = (value: unknown): value is T =>
+    Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
   const wrong = `not an integer of ${min} to ${max}`;
   return {
     elementsMax: 0,
@@ -96,7 +97,8 @@ export const uuid: Schema<Uuid> = {
   elementsMax: 0,
   depth: 0,
   encode: (value, trail) => uuidBytesOf(value) ?? trail.fail("not a uuid"),
-  decode: (plain, trail) => (plain instanceof Uint8Array && plain.length === 16 ? uuidTextOf(plain) : trail.fail("not 16 bytes")),
+  decode: (plain, trail) =>
+    plain instanceof Uint8Array && plain.length === 16 ? uuidTextOf(plain) : trail.fail("not 16 bytes"),
 };
 
 /** The native code. One that a newer peer made up reads as UNKNOWN_SERVER_ERROR. */
@@ -114,7 +116,8 @@ export const outcome: Schema<Outcome> = {
   elementsMax: 0,
   depth: 0,
   encode: (value) => OUTCOMES.indexOf(value),
-  decode: (plain, trail) => (typeof plain === "number" ? OUTCOMES[plain] : undefined) ?? trail.fail("not an outcome of 0 to 2"),
+  decode: (plain, trail) =>
+    (typeof plain === "number" ? OUTCOMES[plain] : undefined) ?? trail.fail("not an outcome of 0 to 2"),
 };
 
 export function nullable<T>(inner: Schema<T>): Schema<T | null> {

@@ -5,7 +5,23 @@ import type { NodeId } from "../../model/ids.ts";
 import { API } from "./apis.ts";
 import type * as apis from "./apis.ts";
 import { LIMITS } from "./protocol.ts";
-import { COUNT64, INT16, INT32, INT64, UINT32, array, bool, errorName, int, note, nullable, outcome, struct, text, uuid } from "./schema.ts";
+import {
+  COUNT64,
+  INT16,
+  INT32,
+  INT64,
+  UINT32,
+  array,
+  bool,
+  errorName,
+  int,
+  note,
+  nullable,
+  outcome,
+  struct,
+  text,
+  uuid,
+} from "./schema.ts";
 import type { Schema } from "./schema.ts";
 
 /** One request or answer layout of one version. */
@@ -22,10 +38,15 @@ export interface MessageSchema<T> {
 /** One api: versions[i] is the layout of version minVersion + i. */
 export interface ApiSchema<Request, Response> {
   readonly minVersion: number;
-  readonly versions: readonly { readonly request: MessageSchema<Request>; readonly response: MessageSchema<Response> }[];
+  readonly versions: readonly {
+    readonly request: MessageSchema<Request>;
+    readonly response: MessageSchema<Response>;
+  }[];
 }
 
-export type ApiSchemas = { readonly [K in apis.ApiKey]: ApiSchema<apis.ApiTypes[K]["request"], apis.ApiTypes[K]["response"]> };
+export type ApiSchemas = {
+  readonly [K in apis.ApiKey]: ApiSchema<apis.ApiTypes[K]["request"], apis.ApiTypes[K]["response"]>;
+};
 
 /** The limits of the fields; docs/protocol.md lists them. */
 export const FIELD_LIMITS = {
@@ -44,7 +65,8 @@ export const FIELD_LIMITS = {
 /** Fields of the response envelope, of the longer of the two. */
 const ENVELOPE_FIELDS = 8;
 
-const noBodies = (_payload: unknown, bodies: number): string | undefined => (bodies === 0 ? undefined : "this message has no bodies");
+const noBodies = (_payload: unknown, bodies: number): string | undefined =>
+  bodies === 0 ? undefined : "this message has no bodies";
 
 function message<T>(payload: Schema<T>, limits: Partial<Omit<MessageSchema<T>, "payload">> = {}): MessageSchema<T> {
   const bodiesFault = limits.bodiesFault ?? noBodies;
@@ -57,7 +79,10 @@ const name = text(FIELD_LIMITS.TEXT);
 const note1k = note(FIELD_LIMITS.TEXT);
 const int32 = int(INT32);
 const int64 = int(INT64);
-const configs = array(struct<{ key: string; value: string }>({ key: name, value: text(FIELD_LIMITS.CONFIG_VALUE) }), FIELD_LIMITS.CONFIGS);
+const configs = array(
+  struct<{ key: string; value: string }>({ key: name, value: text(FIELD_LIMITS.CONFIG_VALUE) }),
+  FIELD_LIMITS.CONFIGS,
+);
 const entries = <T>(entry: Schema<T>) => array(entry, FIELD_LIMITS.ENTRIES);
 
 const helloRequest = struct<apis.HelloRequest>({ clientId: note1k, software: note1k });
@@ -74,7 +99,10 @@ const helloResponse = struct<apis.HelloResponse>({
   inFlightBytesMax: int(COUNT64),
 });
 
-const metadataRequest = struct<apis.MetadataRequest>({ topics: nullable(array(name, FIELD_LIMITS.TOPICS)), after: nullable(name) });
+const metadataRequest = struct<apis.MetadataRequest>({
+  topics: nullable(array(name, FIELD_LIMITS.TOPICS)),
+  after: nullable(name),
+});
 const partitionMetadata = struct<apis.PartitionMetadata>({
   index: int32,
   error: errorName,
@@ -95,7 +123,10 @@ export const topicMetadata = struct<apis.TopicMetadata>({
 const metadataResponse = struct<apis.MetadataResponse>({
   clusterId: uuid,
   controllerId: int32,
-  brokers: array(struct<apis.MetadataResponse["brokers"][number]>({ nodeId: int32, address: name }), FIELD_LIMITS.BROKERS),
+  brokers: array(
+    struct<apis.MetadataResponse["brokers"][number]>({ nodeId: int32, address: name }),
+    FIELD_LIMITS.BROKERS,
+  ),
   topics: array(topicMetadata, FIELD_LIMITS.PARTITIONS),
   next: nullable(name),
 });
@@ -103,7 +134,9 @@ const metadataResponse = struct<apis.MetadataResponse>({
 const produceRequest = struct<apis.ProduceRequest>({
   acks: int(INT16),
   timeoutMs: int32,
-  entries: entries(struct<apis.ProduceRequest["entries"][number]>({ topicId: uuid, partition: int32, leaderEpoch: int32 })),
+  entries: entries(
+    struct<apis.ProduceRequest["entries"][number]>({ topicId: uuid, partition: int32, leaderEpoch: int32 }),
+  ),
 });
 const produceResponse = struct<apis.ProduceResponse>({
   entries: entries(
@@ -122,7 +155,13 @@ const fetchRequest = struct<apis.FetchRequest>({
   minBytes: int32,
   maxBytes: int32,
   entries: entries(
-    struct<apis.FetchRequest["entries"][number]>({ topicId: uuid, partition: int32, leaderEpoch: int32, offset: int64, maxBytes: int32 }),
+    struct<apis.FetchRequest["entries"][number]>({
+      topicId: uuid,
+      partition: int32,
+      leaderEpoch: int32,
+      offset: int64,
+      maxBytes: int32,
+    }),
   ),
 });
 const fetchResponse = struct<apis.FetchResponse>({
@@ -140,11 +179,18 @@ const fetchResponse = struct<apis.FetchResponse>({
 });
 
 const listOffsetsRequest = struct<apis.ListOffsetsRequest>({
-  entries: entries(struct<apis.ListOffsetsRequest["entries"][number]>({ topicId: uuid, partition: int32, timestamp: int64 })),
+  entries: entries(
+    struct<apis.ListOffsetsRequest["entries"][number]>({ topicId: uuid, partition: int32, timestamp: int64 }),
+  ),
 });
 const listOffsetsResponse = struct<apis.ListOffsetsResponse>({
   entries: entries(
-    struct<apis.ListOffsetsResponse["entries"][number]>({ error: errorName, offset: int64, timestamp: int64, leaderEpoch: int32 }),
+    struct<apis.ListOffsetsResponse["entries"][number]>({
+      error: errorName,
+      offset: int64,
+      timestamp: int64,
+      leaderEpoch: int32,
+    }),
   ),
 });
 
@@ -182,7 +228,8 @@ function produceBodiesFault(request: apis.ProduceRequest, bodies: number): strin
 }
 
 function fetchBodiesFault(response: apis.FetchResponse, bodies: number): string | undefined {
-  for (const entry of response.entries) if (entry.body >= bodies) return `an entry names body ${entry.body} of ${bodies}`;
+  for (const entry of response.entries)
+    if (entry.body >= bodies) return `an entry names body ${entry.body} of ${bodies}`;
   return undefined;
 }
 
@@ -199,15 +246,26 @@ export const SCHEMAS: ApiSchemas = {
   },
   [API.PRODUCE]: {
     minVersion: 0,
-    versions: [{ request: message(produceRequest, { bodiesFault: produceBodiesFault }), response: message(produceResponse) }],
+    versions: [
+      { request: message(produceRequest, { bodiesFault: produceBodiesFault }), response: message(produceResponse) },
+    ],
   },
   [API.FETCH]: {
     minVersion: 0,
     versions: [{ request: message(fetchRequest), response: message(fetchResponse, { bodiesFault: fetchBodiesFault }) }],
   },
-  [API.LIST_OFFSETS]: { minVersion: 0, versions: [{ request: message(listOffsetsRequest), response: message(listOffsetsResponse) }] },
-  [API.CREATE_TOPICS]: { minVersion: 0, versions: [{ request: message(createTopicsRequest), response: message(createTopicsResponse) }] },
-  [API.DELETE_TOPICS]: { minVersion: 0, versions: [{ request: message(deleteTopicsRequest), response: message(deleteTopicsResponse) }] },
+  [API.LIST_OFFSETS]: {
+    minVersion: 0,
+    versions: [{ request: message(listOffsetsRequest), response: message(listOffsetsResponse) }],
+  },
+  [API.CREATE_TOPICS]: {
+    minVersion: 0,
+    versions: [{ request: message(createTopicsRequest), response: message(createTopicsResponse) }],
+  },
+  [API.DELETE_TOPICS]: {
+    minVersion: 0,
+    versions: [{ request: message(deleteTopicsRequest), response: message(deleteTopicsResponse) }],
+  },
 };
 
 export interface VersionRange {

@@ -87,7 +87,8 @@ export class StructureCheck {
     if (position + 8 > this.#end) return this.#cut();
     const high = signed ? readI32(this.#bytes, position) : readU32(this.#bytes, position);
     const inRange =
-      high <= INT64_HIGH_MAX && (high > -INT64_HIGH_MAX - 1 || (high === -INT64_HIGH_MAX - 1 && readU32(this.#bytes, position + 4) > 0));
+      high <= INT64_HIGH_MAX &&
+      (high > -INT64_HIGH_MAX - 1 || (high === -INT64_HIGH_MAX - 1 && readU32(this.#bytes, position + 4) > 0));
     return inRange ? position + 8 : this.#fail("an integer beyond 2^53 - 1");
   }
 

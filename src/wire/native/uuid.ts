@@ -42,7 +42,12 @@ export function uuidBytesOf(text: string): Uint8Array | undefined {
 
 /** `bytes` has 16. */
 export function uuidTextOf(bytes: Uint8Array): Uuid {
-  return (triple(bytes, 0) + triple(bytes, 3) + triple(bytes, 6) + triple(bytes, 9) + triple(bytes, 12) + tail(bytes)) as Uuid;
+  return (triple(bytes, 0) +
+    triple(bytes, 3) +
+    triple(bytes, 6) +
+    triple(bytes, 9) +
+    triple(bytes, 12) +
+    tail(bytes)) as Uuid;
 }
 
 function triple(bytes: Uint8Array, position: number): string {

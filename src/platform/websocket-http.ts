@@ -1,0 +1,118 @@
+// What the native port answers to anything that is no WebSocket of an Ottla client: plain HTTP, raw bytes, a web page of
+// another site, one connection too many. Always one line with a code of the error table.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { ErrorName } from "../model/errors.ts";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** Serves the HTTP paths of the port; undefined = no such path. */
+export type HttpHandler = (path: string) => HttpAnswer | undefined | Promise<HttpAnswer | undefined>;
+
+export interface Refusal {
+  readonly status: 400 | 403 | 426 | 503;
+  readonly code: ErrorName;
+  readonly about: string;
+}
+
+/** Name of the WebSocket subprotocol: the framing of docs/protocol.md. */
+export const SUBPROTOCOL = "ottla.1";
+
+const PHRASES = { 400: "Bad Request", 403: "Forbidden", 426: "Upgrade Required", 503: "Service Unavailable" } as const;
+
+export const NOT_HTTP: Refusal = { status: 400, code: "BAD_ENVELOPE", about: "these bytes are no HTTP request" };
+export const FULL: Refusal = {
+  status: 503,
+  code: "BUSY",
+  about: "the broker has as many connections as connections.max allows",
+};
+const FOREIGN_ORIGIN: Refusal = {
+  status: 403,
+  code: "INVALID_REQUEST",
+  about: "a web page of another origin may not connect",
+};
+const NO_SUBPROTOCOL: Refusal = {
+  status: 426,
+  code: "UNSUPPORTED_VERSION",
+  about: `this port speaks the WebSocket subprotocol ${SUBPROTOCOL}`,
+};
+const PLAIN_HTTP: Refusal = {
+  status: 426,
+  code: "HANDSHAKE_REQUIRED",
+  about: `this is the native port of an Ottla broker: WebSocket, subprotocol ${SUBPROTOCOL}`,
+};
+
+/** Why an upgrade request is refused; undefined when it is welcome. */
+export function upgradeFault(request: IncomingMessage): Refusal | undefined {
+  const { origin, host } = request.headers;
+  if (origin !== undefined && hostOf(origin) !== host) return FOREIGN_ORIGIN;
+  const offered = (request.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
+  return offered.includes(SUBPROTOCOL) ? undefined : NO_SUBPROTOCOL;
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}
+
+/** Ends a socket that has no HTTP response object. */
+export function refuseSocket(socket: Duplex, refusal: Refusal): void {
+  const body = lineOf(refusal);
+  const head = [
+    `HTTP/1.1 ${refusal.status} ${PHRASES[refusal.status]}`,
+    "Connection: close",
+    "Content-Type: text/plain; charset=utf-8",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...(refusal.status === 426 ? ["Upgrade: websocket"] : []),
+  ];
+  socket.on("error", () => socket.destroy());
+  socket.once("finish", () => socket.destroy());
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+}
+
+function lineOf({ code, about }: Refusal): string {
+  return `error[${code}]: ${about}\n`;
+}
+
+/** Answers a plain HTTP request by the handler, or says what this port is. Never rejects. */
+export async function answerHttp(
+  request: IncomingMessage,
+  response: ServerResponse,
+  handler: HttpHandler | undefined,
+): Promise<void> {
+  request.resume();
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
+  try {
+    const answer = isRead ? await handler?.(path) : undefined;
+    if (answer !== undefined) return writeAnswer(request, response, answer);
+    response.setHeader("Upgrade", "websocket");
+    writeAnswer(request, response, {
+      status: PLAIN_HTTP.status,
+      contentType: "text/plain; charset=utf-8",
+      body: lineOf(PLAIN_HTTP),
+    });
+  } catch {
+    const body = "error[UNKNOWN_SERVER_ERROR]: the request could not be answered\n";
+    writeAnswer(request, response, { status: 500, contentType: "text/plain; charset=utf-8", body });
+  }
+}
+
+function writeAnswer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, contentType, body }: HttpAnswer,
+): void {
+  if (response.headersSent || response.destroyed) return;
+  const length = Buffer.byteLength(body);
+  response.writeHead(status, {
+    "Content-Type": contentType,
+    "Content-Length": length,
+    "Cache-Control": "no-store",
+    Connection: "close",
+  });
+  response.end(request.method === "HEAD" ? undefined : body);
+}

@@ -1,0 +1,239 @@
+// MessageTransport over ws: the native protocol and HTTP on one port (D-27). bufferutil does the masking when it loads.
+import { createServer } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { WebSocket, WebSocketServer } from "ws";
+import type { ClientOptions, ServerOptions } from "ws";
+import { TransportError } from "../ports/transport.ts";
+import type { Listener, MessageConnection, MessageTransport } from "../ports/transport.ts";
+import { TurnCork, WebSocketConnection } from "./websocket-connection.ts";
+import { FULL, NOT_HTTP, SUBPROTOCOL, answerHttp, refuseSocket, upgradeFault } from "./websocket-http.ts";
+import type { HttpHandler, Refusal } from "./websocket-http.ts";
+
+export type { HttpAnswer, HttpHandler } from "./websocket-http.ts";
+
+const MiB = 1024 * 1024;
+const HANDSHAKE_TIMEOUT_MS = 5_000;
+const CLOSE_TIMEOUT_MS = 1_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** Sockets beyond connectionsMax that may wait to be told so, or ask for /livez. */
+const SPARE_SOCKETS = 256;
+
+export interface WebSocketTransportOptions {
+  /** Longest single message taken from a peer. Default 64 MiB, the highest max.message.bytes. */
+  readonly maxMessageBytes?: number;
+  /** Most open connections of one listener; the next is refused with 503. */
+  readonly connectionsMax?: number;
+  readonly httpHandler?: HttpHandler;
+  /** Told of each connection that was refused or never became one. */
+  readonly onDropped?: (remote: string, reason: string) => void;
+  /** Bound per connection that callers keep for `unsentBytes`; `onDrain` comes at half of it. Default 32 MiB (D-38). */
+  readonly unsentBytesMax?: number;
+  /** An idle connection is pinged this often. Default 20 s. */
+  readonly heartbeatMs?: number;
+  /** How a client masks: "zero" saves the copy and the XOR, where no proxy needs the protection of RFC 6455. Default random. */
+  readonly masking?: "random" | "zero";
+}
+
+type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler">> &
+  Pick<WebSocketTransportOptions, "httpHandler">;
+
+/** False: masking runs in JavaScript, at a fifth of the speed. The composition root warns then. */
+export function isBufferutilLoaded(): boolean {
+  try {
+    createRequire(import.meta.url)("bufferutil");
+    return process.env["WS_NO_BUFFER_UTIL"] === undefined;
+  } catch {
+    return false;
+  }
+}
+
+export function createWebSocketTransport(options: WebSocketTransportOptions = {}): MessageTransport {
+  const transport = new WebSocketTransport({
+    maxMessageBytes: 64 * MiB,
+    connectionsMax: 10_000,
+    onDropped: () => {},
+    unsentBytesMax: 32 * MiB,
+    heartbeatMs: 20_000,
+    masking: "random",
+    ...options,
+  });
+  return transport;
+}
+
+class WebSocketTransport implements MessageTransport {
+  readonly #settings: Settings;
+  readonly #cork = new TurnCork();
+  readonly #connections = new Set<WebSocketConnection>();
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  async listen(address: string, onConnection: (connection: MessageConnection) => void): Promise<Listener> {
+    const { host, port } = parseAddress(address);
+    const server = createServer({
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      noDelay: true,
+    });
+    server.maxConnections = this.#settings.connectionsMax + SPARE_SOCKETS;
+    this.#serve(server, onConnection);
+    await bound(server, { host, port, address });
+    const actual = server.address() as AddressInfo;
+    return {
+      address: `${clientHost(host)}:${actual.port}`,
+      async close() {
+        server.close();
+        server.closeAllConnections();
+      },
+    };
+  }
+
+  #serve(server: Server, onConnection: (connection: MessageConnection) => void): void {
+    const { httpHandler, onDropped, connectionsMax } = this.#settings;
+    const upgrader = new WebSocketServer({
+      ...this.#protocolOptions(),
+      noServer: true,
+      clientTracking: false,
+      handleProtocols: () => SUBPROTOCOL,
+    });
+    const open = new Set<WebSocketConnection>();
+    const refuse = (socket: Duplex, refusal: Refusal, remote: string | undefined): void => {
+      onDropped(remote ?? "?", `${refusal.code}: ${refusal.about}`);
+      refuseSocket(socket, refusal);
+    };
+    // The handler's failures are answered inside: answerHttp never rejects.
+    server.on("request", (request, response) => void answerHttp(request, response, httpHandler));
+    server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+      if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+      else refuse(socket, NOT_HTTP, (socket as Socket).remoteAddress);
+    });
+    server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      const fault = open.size >= connectionsMax ? FULL : upgradeFault(request);
+      if (fault !== undefined) return refuse(socket, fault, request.socket.remoteAddress);
+      upgrader.handleUpgrade(request, socket, head, (webSocket) => {
+        const connection = this.#adopt(webSocket, request.socket, (ended) => open.delete(ended));
+        open.add(connection);
+        onConnection(connection);
+      });
+    });
+  }
+
+  connect(address: string): Promise<MessageConnection> {
+    const options: ClientOptions & { closeTimeout: number } = {
+      ...this.#protocolOptions(),
+      handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    };
+    if (this.#settings.masking === "zero") options.generateMask = (mask) => void mask.fill(0);
+    return new Promise((resolve, reject) => {
+      const webSocket = new WebSocket(`ws://${address}`, [SUBPROTOCOL], options);
+      let socket: Socket | undefined;
+      const fail = (error: Error): void => reject(toTransportError(error, address));
+      // Stays: a second error of a failed handshake must not become an uncaught one.
+      webSocket.on("error", fail);
+      webSocket.once("unexpected-response", (request, response) => {
+        // 503 is a broker that is full; anything else answers HTTP but does not speak our protocol.
+        const kind = response.statusCode === FULL.status ? "refused" : "not-ottla";
+        reject(new TransportError(kind, address, new Error(`HTTP ${response.statusCode}`)));
+        request.destroy();
+      });
+      webSocket.once("upgrade", (response) => {
+        socket = response.socket;
+      });
+      webSocket.once("open", () => {
+        resolve(this.#adopt(webSocket, socket as Socket, () => {}));
+      });
+    });
+  }
+
+  #protocolOptions(): ServerOptions & { closeTimeout: number } {
+    return {
+      perMessageDeflate: false,
+      skipUTF8Validation: true,
+      maxPayload: this.#settings.maxMessageBytes,
+      closeTimeout: CLOSE_TIMEOUT_MS,
+    };
+  }
+
+  #adopt(webSocket: WebSocket, socket: Socket, onEnd: (connection: WebSocketConnection) => void): WebSocketConnection {
+    const connection = new WebSocketConnection(webSocket, socket, {
+      unsentBytesMax: this.#settings.unsentBytesMax,
+      cork: this.#cork,
+      onEnd: (ended) => {
+        onEnd(ended);
+        this.#forget(ended);
+      },
+    });
+    this.#connections.add(connection);
+    // One timer for all connections, and none without any; it keeps no process alive.
+    this.#heartbeat ??= setInterval(() => this.#beat(), this.#settings.heartbeatMs).unref();
+    return connection;
+  }
+
+  #beat(): void {
+    for (const connection of this.#connections) connection.beat();
+  }
+
+  #forget(connection: WebSocketConnection): void {
+    this.#connections.delete(connection);
+    if (this.#connections.size > 0) return;
+    clearInterval(this.#heartbeat);
+    this.#heartbeat = undefined;
+  }
+}
+
+function bound(
+  server: Server,
+  { host, port, address }: { host: string; port: number; address: string },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error): void => reject(toTransportError(error, address));
+    server.once("error", fail);
+    server.listen({ host, port }, () => {
+      server.off("error", fail);
+      resolve();
+    });
+  });
+}
+
+function parseAddress(address: string): { host: string; port: number } {
+  const match = /^(.*):(\d{1,5})$/.exec(address);
+  const port = Number(match?.[2]);
+  if (match === null || port > 65_535)
+    throw new TransportError("address-not-available", address, new Error("not host:port"));
+  return { host: (match[1] ?? "").replace(/^\[(.*)\]$/, "$1"), port };
+}
+
+/** An address that a client can use in place of a wildcard. */
+function clientHost(host: string): string {
+  if (host === "" || host === "0.0.0.0" || host === "::") return "127.0.0.1";
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+const KINDS: Readonly<Record<string, TransportError["kind"]>> = {
+  ECONNREFUSED: "refused",
+  EADDRINUSE: "address-in-use",
+  EADDRNOTAVAIL: "address-not-available",
+  EACCES: "denied",
+  EPERM: "denied",
+  ETIMEDOUT: "timed-out",
+  ENOTFOUND: "unreachable",
+  EAI_AGAIN: "unreachable",
+  EHOSTUNREACH: "unreachable",
+  ENETUNREACH: "unreachable",
+  EHOSTDOWN: "unreachable",
+  ECONNRESET: "unreachable",
+  EPIPE: "unreachable",
+};
+
+function toTransportError(error: NodeJS.ErrnoException, address: string): TransportError {
+  const { code, message } = error;
+  if (message === "Opening handshake has timed out") return new TransportError("timed-out", address, error);
+  // The HTTP parser and ws complain about what the other side said.
+  const isForeign = code?.startsWith("HPE_") === true || /Sec-WebSocket|subprotocol|Upgrade header/i.test(message);
+  return new TransportError(isForeign ? "not-ottla" : (KINDS[code ?? ""] ?? "other"), address, error);
+}
