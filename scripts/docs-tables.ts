@@ -1,11 +1,12 @@
 // The tables of docs/ that are made from the code. A table stands between two marker lines; what is around it is written by hand.
 import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { z } from "zod";
 import { brokerConfigSchema, topicConfigShape } from "../src/model/config.ts";
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
-export type TableName = "errors" | "exit-codes" | "config";
+export type TableName = "errors" | "exit-codes" | "config" | "layers";
 
 const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   OK: "done",
@@ -73,10 +74,25 @@ export function configTable(): string {
   return table(["key", "default", "bounds", "per topic", "what it is"], rows);
 }
 
+interface LayerRules {
+  readonly forbidden: readonly { readonly name: string; readonly comment: string }[];
+}
+
+/** The allow-lists of .dependency-cruiser.cjs; each rule says in its comment whom it lets in. */
+export function layerTable(): string {
+  const { forbidden } = createRequire(import.meta.url)("../.dependency-cruiser.cjs") as LayerRules;
+  const rows = forbidden.flatMap(({ comment }) => {
+    const [, who, whom] = /^(src\/\S+) may import only (.*)$/.exec(comment) ?? [];
+    return who === undefined || whom === undefined ? [] : [[`\`${who.slice(4)}\``, whom.replace(/^itself(, )?/, "")]];
+  });
+  return table(["folder or file", "may import, besides itself"], rows);
+}
+
 export const TABLES: Readonly<Record<TableName, () => string>> = {
   errors: errorTable,
   "exit-codes": exitCodeTable,
   config: configTable,
+  layers: layerTable,
 };
 
 /** The text with the named table replaced. Throws when its marker lines are not there exactly once. */
