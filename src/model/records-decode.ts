@@ -1,7 +1,7 @@
 // Reading the records of a stored or fetched batch. The checksum, the decompressed size and the whole structure are checked once,
 // before the first record is given; after that reading is a matter of views into the bytes.
 import { readI16, utf8Decode } from "../base/bytes.ts";
-import { readVarint, readVarlong, type VarintCursor } from "../base/varint.ts";
+import { peekVarint, readVarint, readVarlong, type VarintCursor } from "../base/varint.ts";
 import {
   BATCH_HEADER_BYTES,
   BATCH_PREFIX_BYTES,
@@ -62,10 +62,12 @@ const NO_HEADERS: RecordHeaders = [];
 class RecordWalker implements RecordView {
   readonly #bytes: Uint8Array;
   readonly #fields: BatchFields;
-  readonly #cursor: VarintCursor;
+  #position: number;
   #keyAt = 0;
+  /** -1: null. */
   #keyBytes = -1;
   #valueAt = 0;
+  /** -1: null. */
   #valueBytes = -1;
   #headersAt = 0;
   offset = 0;
@@ -74,21 +76,48 @@ class RecordWalker implements RecordView {
   constructor(bytes: Uint8Array, start: number, fields: BatchFields) {
     this.#bytes = bytes;
     this.#fields = fields;
-    this.#cursor = { value: 0, position: start };
+    this.#position = start;
   }
 
+  /** Onto the next record. Varints of up to four bytes are taken without a cursor: see `peekVarint`. */
   advance(): void {
     const bytes = this.#bytes;
+    const lengthWord = peekVarint(bytes, this.#position);
+    const bodyAt = this.#position + (lengthWord & 7);
+    const timeWord = peekVarint(bytes, bodyAt + 1);
+    const offsetAt = bodyAt + 1 + (timeWord & 7);
+    const offsetWord = peekVarint(bytes, offsetAt);
+    const keyAt = offsetAt + (offsetWord & 7);
+    const keyWord = peekVarint(bytes, keyAt);
+    const keyBytes = (keyWord >>> 4) ^ -((keyWord >>> 3) & 1);
+    const valueAt = keyAt + (keyWord & 7) + (keyBytes < 0 ? 0 : keyBytes);
+    const valueWord = peekVarint(bytes, valueAt);
+    if ((lengthWord | timeWord | offsetWord | keyWord | valueWord) < 0) {
+      this.#advanceCarefully();
+      return;
+    }
+    const valueBytes = (valueWord >>> 4) ^ -((valueWord >>> 3) & 1);
+    this.#keyAt = keyAt + (keyWord & 7);
+    this.#keyBytes = keyBytes;
+    this.#valueAt = valueAt + (valueWord & 7);
+    this.#valueBytes = valueBytes;
+    this.#headersAt = this.#valueAt + (valueBytes < 0 ? 0 : valueBytes);
+    this.#position = bodyAt + (lengthWord >>> 4);
+    this.#place((timeWord >>> 4) ^ -((timeWord >>> 3) & 1), offsetWord >>> 4);
+  }
+
+  /** The same with varints of any length. */
+  #advanceCarefully(): void {
+    const bytes = this.#bytes;
     const end = bytes.length;
-    const cursor = this.#cursor;
-    const fields = this.#fields;
+    const cursor: VarintCursor = { value: 0, position: this.#position };
     readVarint(bytes, end, cursor);
-    const bodyEnd = cursor.position + cursor.value;
+    this.#position = cursor.position + cursor.value;
     cursor.position++;
     readVarlong(bytes, end, cursor);
-    this.timestamp = fields.appendTimestamp ?? fields.baseTimestamp + cursor.value;
+    const timestampDelta = cursor.value;
     readVarint(bytes, end, cursor);
-    this.offset = fields.baseOffset + cursor.value;
+    this.#place(timestampDelta, cursor.value);
     readVarint(bytes, end, cursor);
     this.#keyAt = cursor.position;
     this.#keyBytes = cursor.value;
@@ -98,7 +127,12 @@ class RecordWalker implements RecordView {
     this.#valueBytes = cursor.value;
     if (cursor.value > 0) cursor.position += cursor.value;
     this.#headersAt = cursor.position;
-    cursor.position = bodyEnd;
+  }
+
+  #place(timestampDelta: number, offsetDelta: number): void {
+    const fields = this.#fields;
+    this.timestamp = fields.appendTimestamp ?? fields.baseTimestamp + timestampDelta;
+    this.offset = fields.baseOffset + offsetDelta;
   }
 
   get key(): Uint8Array | null {

@@ -53,6 +53,7 @@ function recordBodyBytes(record: RecordInput, timestampDelta: number, offsetDelt
   const { headers } = record;
   let size =
     1 + varlongSize(timestampDelta) + varintSize(offsetDelta) + nullableSize(record.key) + nullableSize(record.value);
+  if (headers.length === 0) return size + 1;
   size += varintSize(headers.length);
   for (const [key, value] of headers) {
     const keySize = utf8Size(key);

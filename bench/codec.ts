@@ -1,0 +1,124 @@
+// How fast one core packs and unpacks record batches of 100-byte and 1 KiB records (kafka-like 64 KiB batches, no compression, checksum
+// included). Interleaved rounds, median and range. `--check` exits 1 when a floor is missed, `--json` prints the figures for a machine.
+import { performance } from "node:perf_hooks";
+import { parseArgs } from "node:util";
+import { checkProducedBatch } from "../src/model/record-batch.ts";
+import { decodeRecords, RecordBatchBuilder } from "../src/model/records.ts";
+import { createChecksum } from "../src/platform/checksum.ts";
+import { loadCodecs } from "../src/platform/codecs.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    check: { type: "boolean", default: false },
+    json: { type: "boolean", default: false },
+    rounds: { type: "string", default: "7" },
+    "round-ms": { type: "string", default: "250" },
+  },
+});
+const rounds = Math.max(5, Number(flags.rounds));
+const roundMs = Number(flags["round-ms"]);
+
+const BATCH_BYTES = 65_536;
+/** Million records a second per core, below which `--check` fails; 1 KiB records are bound by copying and have none. */
+const FLOOR_MILLIONS = 5;
+
+const checksum = createChecksum();
+const codecs = await loadCodecs(["none"]);
+const decodeOptions = { checksum, codecs, decompressedBytesMax: BATCH_BYTES };
+const limits = { maxBytes: BATCH_BYTES, segmentBytes: 2 ** 30, checksum };
+
+interface Task {
+  readonly name: string;
+  readonly floorMillions: number | undefined;
+  /** Works through one batch and returns its records. */
+  readonly run: () => number;
+}
+
+/** What is read goes here, so that nothing is optimised away. */
+const seen = { sum: 0 };
+
+function tasksFor(valueBytes: number, floorMillions: number | undefined): Task[] {
+  const value = new Uint8Array(valueBytes).map((_, at) => at * 7);
+  const record = { key: null, value, headers: [], timestamp: 0 };
+  const builder = new RecordBatchBuilder({ limitBytes: BATCH_BYTES });
+  const encode = (): Uint8Array => {
+    builder.reset();
+    for (let time = 1_700_000_000_000; ; time += 1) {
+      record.timestamp = time;
+      if (!builder.tryAppend(record)) break;
+    }
+    return builder.build({ compression: "none", codecs, checksum });
+  };
+  const batch = encode();
+  const recordCount = builder.recordCount;
+  return [
+    { name: `encode ${valueBytes} B`, floorMillions, run: () => (encode().length > 0 ? builder.recordCount : 0) },
+    {
+      name: `decode ${valueBytes} B to objects`,
+      floorMillions,
+      run: () => {
+        for (const { offset, timestamp, key, value: bytes } of decodeRecords(batch, decodeOptions)) {
+          seen.sum += offset + timestamp + (key?.length ?? 0) + (bytes?.length ?? 0);
+        }
+        return recordCount;
+      },
+    },
+    {
+      name: `decode ${valueBytes} B by views`,
+      floorMillions,
+      run: () => {
+        decodeRecords(batch, decodeOptions).forEach((view) => {
+          seen.sum += view.offset + (view.value?.length ?? 0);
+        });
+        return recordCount;
+      },
+    },
+    {
+      name: `broker check ${valueBytes} B`,
+      floorMillions,
+      run: () => (checkProducedBatch(batch, limits) === undefined ? recordCount : 0),
+    },
+  ];
+}
+
+function measure(task: Task, forMs: number): number {
+  const startedAt = performance.now();
+  let records = 0;
+  let elapsedMs = 0;
+  while (elapsedMs < forMs) {
+    for (let turn = 0; turn < 20; turn++) records += task.run();
+    elapsedMs = performance.now() - startedAt;
+  }
+  return records / elapsedMs / 1000;
+}
+
+function summary(samples: readonly number[]): { median: number; low: number; high: number } {
+  const sorted = [...samples].sort((left, right) => left - right);
+  return { median: sorted[sorted.length >> 1] ?? 0, low: sorted[0] ?? 0, high: sorted.at(-1) ?? 0 };
+}
+
+const tasks = [...tasksFor(100, FLOOR_MILLIONS), ...tasksFor(1024, undefined)];
+const samples = tasks.map((): number[] => []);
+for (const task of tasks) measure(task, roundMs); // warm up
+for (let round = 0; round < rounds; round++) {
+  for (const [index, task] of tasks.entries()) samples[index]?.push(measure(task, roundMs));
+}
+
+const results = tasks.map((task, index) => ({
+  name: task.name,
+  unit: "million records/s",
+  ...summary(samples[index] ?? []),
+  floor: task.floorMillions,
+}));
+const missed = results.filter((result) => result.floor !== undefined && result.median < result.floor);
+if (flags.json) console.log(JSON.stringify({ rounds, node: process.version, results }));
+else {
+  for (const { name, median, low, high, floor } of results) {
+    const range = `${median.toFixed(1).padStart(6)}  (${low.toFixed(1)}-${high.toFixed(1)})`;
+    console.log(`${name.padEnd(26)}${range.padEnd(22)} M records/s${floor === undefined ? "" : `, floor ${floor}`}`);
+  }
+}
+if (flags.check && missed.length > 0) {
+  console.error(`below the floor: ${missed.map((result) => result.name).join(", ")}`);
+  process.exitCode = 1;
+}
