@@ -34,6 +34,9 @@ export interface PipeHandlers {
 /** Above this the sender is told when half of it has gone. */
 const HIGH_WATER_BYTES = 256 * 1024;
 
+/** Between two arrivals, so that they are never at one time, where the seed would order them. */
+const GAP_MS = 0.0001;
+
 export class Pipe {
   readonly #world: SimWorld;
   readonly #rng: Rng;
@@ -130,7 +133,10 @@ export class Pipe {
   #dispatch(parcel: Parcel, sizeBytes: number, quality: LinkQuality): void {
     this.#travellingBytes += sizeBytes;
     const start = Math.max(this.#world.nowMs, this.#lastArrivalMs - quality.delayMs);
-    const arrivalMs = Math.max(this.#lastArrivalMs, start + this.#delayMs(quality) + sizeBytes / quality.bandwidth);
+    const arrivalMs = Math.max(
+      this.#lastArrivalMs + GAP_MS,
+      start + this.#delayMs(quality) + sizeBytes / quality.bandwidth,
+    );
     this.#lastArrivalMs = arrivalMs;
     const payload = "bytes" in parcel ? parcel.bytes : undefined;
     this.#schedule(
