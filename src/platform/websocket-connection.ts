@@ -75,8 +75,9 @@ export class WebSocketConnection implements MessageConnection {
     webSocket.on("message", (data, isBinary) => this.#receive(data, isBinary));
     webSocket.on("pong", () => this.#heard());
     webSocket.on("ping", () => this.#heard());
-    webSocket.on("error", (error) => {
-      this.#fault ??= error.message;
+    webSocket.on("error", (error: NodeJS.ErrnoException) => {
+      this.#fault ??=
+        error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH" ? `FRAME_TOO_LARGE: ${error.message}` : error.message;
     });
     this.#socket.on("error", (error) => {
       this.#fault ??= error.message;

@@ -123,14 +123,16 @@ class WebSocketTransport implements MessageTransport {
     });
   }
 
-  connect(address: string): Promise<MessageConnection> {
+  async connect(address: string): Promise<MessageConnection> {
+    const { host, port } = parseAddress(address);
+    const url = `ws://${host.includes(":") ? `[${host}]` : host}:${port}`;
     const options: ClientOptions & { closeTimeout: number } = {
       ...this.#protocolOptions(),
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
     };
     if (this.#settings.masking === "zero") options.generateMask = (mask) => void mask.fill(0);
     return new Promise((resolve, reject) => {
-      const webSocket = new WebSocket(`ws://${address}`, [SUBPROTOCOL], options);
+      const webSocket = new WebSocket(url, [SUBPROTOCOL], options);
       let socket: Socket | undefined;
       const fail = (error: Error): void => reject(toTransportError(error, address));
       // Stays: a second error of a failed handshake must not become an uncaught one.
@@ -201,7 +203,7 @@ function bound(
 }
 
 function parseAddress(address: string): { host: string; port: number } {
-  const match = /^(.*):(\d{1,5})$/.exec(address);
+  const match = /^([^\s/?#@]*):(\d{1,5})$/.exec(address);
   const port = Number(match?.[2]);
   if (match === null || port > 65_535)
     throw new TransportError("address-not-available", address, new Error("not host:port"));
