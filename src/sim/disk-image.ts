@@ -193,6 +193,7 @@ export class DiskImage {
 
   /** Takes the bytes as they are: the caller has copied them. */
   write(file: FileNode, position: number, bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
     const before = file.live.sizeBytes;
     file.live.write(position, bytes);
     this.#usedBytes += file.live.sizeBytes - before;

@@ -81,6 +81,7 @@ export const filesContract: readonly ContractCase<FilesSubject>[] = [
       await handle.write(4, [utf8Encode("TWO")]);
       expect(await readAll(handle)).toBe("one TWO three");
       await handle.write(13, []);
+      await handle.write(99, [new Uint8Array(0)]);
       expect(await handle.size()).toBe(13);
       await handle.close();
     },
