@@ -1,0 +1,166 @@
+// What `npm run fuzz` feeds damaged bytes to: every decoder that reads bytes from outside the process. A decoder may refuse with
+// a coded error and nothing else: no other exception, no wrong acceptance, no call that takes long.
+import type { Rng } from "../src/base/rng.ts";
+import { utf8Encode, writeU32 } from "../src/base/bytes.ts";
+import type { CompressionName } from "../src/ports/codecs.ts";
+import type { NodeId, TopicId, Uuid } from "../src/model/ids.ts";
+import { OttlaError } from "../src/model/errors.ts";
+import { checkProducedBatch, checkStoredBatch, recordCountAt } from "../src/model/record-batch.ts";
+import { decodeRecords, RecordBatchBuilder } from "../src/model/records.ts";
+import { decodeMetadataRecord, encodeMetadataRecord } from "../src/metadata/codec.ts";
+import { createChecksum } from "../src/platform/checksum.ts";
+import { loadCodecs } from "../src/platform/codecs.ts";
+import { API } from "../src/wire/native/apis.ts";
+import { encodeRequest, encodeResponse, RequestAssembler, ResponseAssembler } from "../src/wire/native/codec.ts";
+
+export interface FuzzTarget {
+  readonly name: string;
+  /** Valid inputs, which the fuzzer damages. */
+  readonly samples: readonly Uint8Array[];
+  /** Repairs what a checksum would otherwise always refuse, so that the code behind it is reached too. */
+  readonly repair?: (bytes: Uint8Array) => void;
+  /** Throws for anything but acceptance; a refusal is an OttlaError. Returns what is wrong with an acceptance. */
+  readonly feed: (bytes: Uint8Array) => string | undefined;
+}
+
+const BODY_BYTES_MAX = 64 * 1024;
+const DECOMPRESSED_BYTES_MAX = 1024 * 1024;
+const CRC_AT = 17;
+const CRC_START = 21;
+const TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ" as TopicId;
+
+export async function fuzzTargets(rng: Rng): Promise<FuzzTarget[]> {
+  const checksum = createChecksum();
+  const codecs = await loadCodecs();
+  const batch = (compression: CompressionName): Uint8Array => {
+    const builder = new RecordBatchBuilder({ limitBytes: 16 * 1024 });
+    for (let index = 0; index < 12; index++) builder.tryAppend(sampleRecord(rng, index));
+    return builder.build({ compression, codecs, checksum });
+  };
+  const batches = (["none", "gzip", "snappy", "lz4", "zstd"] as const).map(batch);
+  const decode = { checksum, codecs, decompressedBytesMax: DECOMPRESSED_BYTES_MAX };
+  const repair = (bytes: Uint8Array): void => {
+    if (bytes.length >= CRC_START) writeU32(bytes, CRC_AT, checksum.crc32c(bytes.subarray(CRC_START)));
+  };
+  return [
+    { name: "request envelope", samples: requests(batches), feed: (bytes) => assemble(bytes, RequestAssembler) },
+    { name: "response envelope", samples: responses(), feed: (bytes) => assemble(bytes, ResponseAssembler) },
+    { name: "metadata record", samples: metadataRecords(), feed: (bytes) => void decodeMetadataRecord(bytes, 0) },
+    {
+      name: "produced batch",
+      samples: batches,
+      repair,
+      feed: (bytes) => {
+        const fault = checkProducedBatch(bytes, { maxBytes: BODY_BYTES_MAX, segmentBytes: BODY_BYTES_MAX, checksum });
+        if (fault !== undefined) throw new OttlaError(fault.error, fault.message);
+        const isPlain = ((bytes[CRC_START + 1] ?? 0) & 7) === 0;
+        return isPlain ? countFault(bytes, decode) : undefined;
+      },
+    },
+    { name: "consumed batch", samples: batches, repair, feed: (bytes) => countFault(bytes, decode) },
+    {
+      name: "stored batch",
+      samples: batches,
+      repair,
+      feed: (bytes) => {
+        const check = checkStoredBatch(bytes, 0, { end: bytes.length, checksum });
+        if (check.kind !== "valid") throw new OttlaError("CORRUPT_MESSAGE");
+        return check.sizeBytes > bytes.length ? "a batch longer than its bytes" : undefined;
+      },
+    },
+  ];
+}
+
+function countFault(bytes: Uint8Array, options: Parameters<typeof decodeRecords>[1]): string | undefined {
+  let count = 0;
+  for (const record of decodeRecords(bytes, options)) count += record.headers.length >= 0 ? 1 : 0;
+  const claimed = recordCountAt(bytes, 0);
+  return count === claimed ? undefined : `${count} records, the header says ${claimed}`;
+}
+
+interface AnyAssembler {
+  readonly owesBodies: boolean;
+  push(message: Uint8Array): { readonly kind: "incomplete" | "message" | "broken" };
+}
+
+/** A fresh connection that gets this envelope and, as long as bodies are owed, a few bodies. */
+function assemble(
+  bytes: Uint8Array,
+  Assembler: new (options: { bodyBytesMax: number }) => AnyAssembler,
+): string | undefined {
+  const assembler = new Assembler({ bodyBytesMax: BODY_BYTES_MAX });
+  let { kind } = assembler.push(bytes);
+  if (kind === "broken") throw new OttlaError("BAD_ENVELOPE");
+  for (let bodies = 0; bodies < 4 && assembler.owesBodies && kind === "incomplete"; bodies++) {
+    ({ kind } = assembler.push(new Uint8Array(bodies * 7)));
+  }
+  return kind === "incomplete" && !assembler.owesBodies
+    ? "neither refused nor complete, and no body is owed"
+    : undefined;
+}
+
+function sampleRecord(rng: Rng, index: number): Parameters<RecordBatchBuilder["tryAppend"]>[0] {
+  const value = new Uint8Array(rng.below(200));
+  rng.fill(value);
+  return {
+    key: index % 3 === 0 ? null : utf8Encode(`key-${index}`),
+    value: index % 5 === 4 ? null : value,
+    headers:
+      index % 2 === 0
+        ? []
+        : [
+            ["trace", utf8Encode("x")],
+            ["empty", null],
+          ],
+    timestamp: 1_700_000_000_000 + index,
+  };
+}
+
+const header = { version: 0, correlationId: 7, deadlineMs: 1000 };
+
+const first = (messages: readonly Uint8Array[]): Uint8Array => messages[0] ?? new Uint8Array(0);
+
+function requests(batches: readonly Uint8Array[]): Uint8Array[] {
+  const entries = batches.map((_, partition) => ({ topicId: TOPIC, partition, leaderEpoch: 3 }));
+  const fetches = entries.map((entry) => ({ ...entry, offset: 2 ** 40, maxBytes: 1024 }));
+  return [
+    encodeRequest({ ...header, api: API.HELLO }, { clientId: "fuzz", software: "fuzz 1" }, []),
+    encodeRequest({ ...header, api: API.METADATA }, { topics: ["a", "b"], after: null }, []),
+    encodeRequest({ ...header, api: API.PRODUCE }, { acks: -1, timeoutMs: 1000, entries }, batches),
+    encodeRequest({ ...header, api: API.FETCH }, { maxWaitMs: 1, minBytes: 1, maxBytes: 9, entries: fetches }, []),
+    encodeRequest({ ...header, api: API.DELETE_TOPICS }, { names: ["a"] }, []),
+  ].map(first);
+}
+
+function responses(): Uint8Array[] {
+  const answer = { version: 0, correlationId: 7, more: false, error: "NONE", message: null } as const;
+  const clusterId = TOPIC as Uuid;
+  const broker = { nodeId: 1 as NodeId, address: "ws://127.0.0.1:7070" };
+  const topic = { name: "a", error: "NONE", message: null, topicId: TOPIC, partitions: 3 } as const;
+  return [
+    encodeResponse(
+      { ...answer, api: API.METADATA },
+      { clusterId, controllerId: 1, brokers: [broker], topics: [], next: null },
+      [],
+    ),
+    encodeResponse({ ...answer, api: API.CREATE_TOPICS }, { topics: [topic] }, []),
+    encodeResponse({ ...answer, api: API.HELLO, error: "BUSY", message: "full" }, null, []),
+  ].map(first);
+}
+
+function metadataRecords(): Uint8Array[] {
+  return [
+    encodeMetadataRecord({
+      type: "topic",
+      version: 1,
+      topicId: TOPIC,
+      name: "a",
+      configs: { "segment.bytes": 4096 },
+      replicationFactor: 1,
+      minIsr: 1,
+      replicas: [[1 as NodeId]],
+      timestampMs: 1,
+    }),
+    encodeMetadataRecord({ type: "delete-topic", version: 1, topicId: TOPIC }),
+  ];
+}
