@@ -90,13 +90,24 @@ class Sfc32 implements Rng {
   }
 
   fork(label: string): Rng {
-    let hash = 0x811c9dc5;
-    const mixed = [0, 0, 0, 0];
-    for (let index = 0; index < 4; index++) {
-      for (let at = 0; at < label.length; at++) hash = Math.imul(hash ^ label.charCodeAt(at), 0x01000193);
-      hash = Math.imul(hash ^ (index + 1), 0x85ebca6b);
-      mixed[index] = ((this.#seed[index] ?? 0) ^ hash) >>> 0;
-    }
-    return new Sfc32(mixed as unknown as Seed, this.#onDraw);
+    return new Sfc32(
+      [this.#mix(label, 1), this.#mix(label, 2), this.#mix(label, 3), this.#mix(label, 4)],
+      this.#onDraw,
+    );
   }
+
+  /** A word of seed, label and `salt`. The seed goes in word after word: a.fork("x").fork("y") is neither "y" then "x" nor a itself. */
+  #mix(label: string, salt: number): number {
+    let hash = Math.imul(salt, 0x9e3779b1);
+    for (const word of this.#seed) hash = scramble(hash ^ word);
+    for (let at = 0; at < label.length; at++) hash = Math.imul(hash ^ label.charCodeAt(at), 0x01000193);
+    return scramble(hash ^ label.length) >>> 0;
+  }
+}
+
+/** The finaliser of MurmurHash3 (A. Appleby), plus an odd constant so that 0 does not map to itself. */
+function scramble(word: number): number {
+  let mixed = Math.imul(word ^ (word >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return ((mixed ^ (mixed >>> 16)) + 0x6d2b79f5) | 0;
 }
