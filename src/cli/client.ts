@@ -1,0 +1,61 @@
+// The client that the commands use: the library's client over the real network, closed at the end whatever happened.
+import { openClient } from "../client/client.ts";
+import type { Client } from "../client/types.ts";
+import { createChecksum } from "../platform/checksum.ts";
+import { createClock } from "../platform/clock.ts";
+import { loadCodecs } from "../platform/codecs.ts";
+import { createEntropy } from "../platform/entropy.ts";
+import { createTimers } from "../platform/timers.ts";
+import { createWebSocketTransport } from "../platform/websocket.ts";
+import type { Logger } from "../ports/logger.ts";
+import { rngFromSystem } from "./rng.ts";
+import type { GlobalFlags } from "./output.ts";
+import { parseBootstrap, parseDuration } from "./values.ts";
+
+const DEFAULT_BOOTSTRAP = "127.0.0.1:7070";
+const DEFAULT_TIMEOUT = "10s";
+
+export function bootstrapOf(flags: GlobalFlags): string[] {
+  return parseBootstrap(
+    flags.bootstrap ?? flags.bootstrapServer ?? process.env["OTTLA_BOOTSTRAP"] ?? DEFAULT_BOOTSTRAP,
+  );
+}
+
+export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");
+
+export async function openCliClient(flags: GlobalFlags): Promise<Client> {
+  const entropy = createEntropy();
+  const deps = {
+    clock: createClock(),
+    timers: createTimers(),
+    transport: createWebSocketTransport(),
+    checksum: createChecksum(),
+    codecs: await loadCodecs(),
+    logger: stderrLogger(flags.verbose ?? 0),
+    rng: rngFromSystem(entropy),
+  };
+  return openClient(deps, { brokers: bootstrapOf(flags), clientId: "ottla-cli", connectTimeoutMs: timeoutOf(flags) });
+}
+
+export async function withClient<T>(flags: GlobalFlags, use: (client: Client) => Promise<T>): Promise<T> {
+  const client = await openCliClient(flags);
+  try {
+    return await use(client);
+  } finally {
+    await client.close({ timeoutMs: 2000 });
+  }
+}
+
+/** The client's own remarks, for -v (info) and -vv (debug); pino would cost 20 ms of start. */
+function stderrLogger(verbosity: number, bound: Readonly<Record<string, unknown>> = {}): Logger {
+  const write = (level: string, floor: number) => (event: string, fields?: Readonly<Record<string, unknown>>) => {
+    if (verbosity >= floor) process.stderr.write(`${level} ${event} ${JSON.stringify({ ...bound, ...fields })}\n`);
+  };
+  return {
+    debug: write("debug", 2),
+    info: write("info", 1),
+    warn: write("warn", 1),
+    error: write("error", 1),
+    child: (fields) => stderrLogger(verbosity, { ...bound, ...fields }),
+  };
+}

@@ -1,0 +1,172 @@
+// ottla produce: stdin to a topic, one record per line. Holds no record longer than the client's buffer does.
+import { setTimeout as delay } from "node:timers/promises";
+import type { Acks, OutgoingRecord, Producer, ProducerOptions } from "../../client/types.ts";
+import { OttlaError } from "../../model/errors.ts";
+import { EXIT } from "../../model/exit-codes.ts";
+import type { CompressionName } from "../../ports/codecs.ts";
+import { withClient } from "../client.ts";
+import type { Invocation } from "../invocation.ts";
+import { LineSplitter } from "../line-splitter.ts";
+import { ProduceTally } from "../produce-tally.ts";
+import { onStopSignals } from "../signals.ts";
+import { parseDuration, parseInteger, parsePair, parseSize, UsageError } from "../values.ts";
+
+export interface ProduceFlags {
+  readonly acks: string;
+  readonly keyDelimiter?: string;
+  readonly header?: readonly string[];
+  readonly compression: string;
+  readonly partition?: string;
+  readonly rate?: string;
+  readonly skipOversized?: boolean;
+  readonly batchBytes?: string;
+  readonly linger?: string;
+}
+
+const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] satisfies CompressionName[];
+/** How long Ctrl-C waits for answers that are on their way. */
+const INTERRUPT_GRACE_MS = 1000;
+const PACE_MS = 50;
+
+function acksOf(text: string): Acks {
+  if (text === "all" || text === "-1") return "all";
+  if (text === "0" || text === "1") return text === "0" ? 0 : 1;
+  throw new UsageError(`--acks takes 0, 1 or all, not "${text}"`);
+}
+
+function producerOptions(flags: ProduceFlags): ProducerOptions {
+  if (!CODECS.includes(flags.compression))
+    throw new UsageError(`-z takes ${CODECS.join(", ")}, not "${flags.compression}"`);
+  return {
+    acks: acksOf(flags.acks),
+    compression: flags.compression as CompressionName,
+    ...(flags.batchBytes === undefined ? {} : { batchBytes: parseSize(flags.batchBytes, "--batch-bytes") }),
+    ...(flags.linger === undefined ? {} : { lingerMs: parseDuration(flags.linger, "--linger") }),
+  };
+}
+
+/** Makes records of lines: what all have in common is said once. */
+interface RecordMaker {
+  make(line: Uint8Array): OutgoingRecord;
+}
+
+function recordMaker(flags: ProduceFlags): RecordMaker {
+  const headers = (flags.header ?? []).map((text) => {
+    const [key, value] = parsePair(text, "-H");
+    return [key, Buffer.from(value)] as const;
+  });
+  const delimiter = flags.keyDelimiter === undefined ? undefined : Buffer.from(flags.keyDelimiter);
+  if (delimiter?.length === 0) throw new UsageError("--key-delimiter takes a text that is not empty");
+  const common = {
+    ...(headers.length > 0 ? { headers } : {}),
+    ...(flags.partition === undefined ? {} : { partition: parseInteger(flags.partition, "--partition", { min: 0 }) }),
+  };
+  return {
+    make: (line) => {
+      if (delimiter === undefined) return { ...common, value: line };
+      const at = Buffer.from(line.buffer, line.byteOffset, line.byteLength).indexOf(delimiter);
+      if (at < 0) return { ...common, value: line };
+      return { ...common, key: line.subarray(0, at), value: line.subarray(at + delimiter.length) };
+    },
+  };
+}
+
+export async function produce({ args, flags, output }: Invocation<ProduceFlags>): Promise<number> {
+  const topic = args[0] ?? "";
+  const options = producerOptions(flags);
+  const maker = recordMaker(flags);
+  const rate = flags.rate === undefined ? undefined : parseInteger(flags.rate, "--rate", { min: 1 });
+  return withClient(flags, async (client) => {
+    const tally = new ProduceTally(output, flags.skipOversized === true);
+    const producer = client.producer({ ...options, onBatch: (report) => tally.onBatch(report) });
+    const info = await producer.prepare(topic);
+    if (flags.partition !== undefined && Number(flags.partition) >= info.partitions.length) {
+      throw new OttlaError(
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        `${topic} has ${info.partitions.length} partitions, no partition ${flags.partition}`,
+      );
+    }
+    tally.startProgress();
+    const feed = new Feed({ producer, topic, maker, tally, rate });
+    const wasInterrupted = await feed.run(info.maxMessageBytes);
+    // After an ordinary end everything was flushed already.
+    await producer.close({ timeoutMs: INTERRUPT_GRACE_MS });
+    tally.finish(topic);
+    return wasInterrupted ? EXIT.SIGINT : tally.exitCode;
+  });
+}
+
+interface FeedParts {
+  readonly producer: Producer;
+  readonly topic: string;
+  readonly maker: RecordMaker;
+  readonly tally: ProduceTally;
+  readonly rate: number | undefined;
+}
+
+/** Reads stdin to its end, to a signal, or to the first error after which nothing more can be sent. */
+class Feed {
+  readonly #parts: FeedParts;
+  #sent = 0;
+  readonly #startedMs = performance.now();
+
+  constructor(parts: FeedParts) {
+    this.#parts = parts;
+  }
+
+  /** True when a signal ended it. */
+  async run(maxMessageBytes: number): Promise<boolean> {
+    const { tally } = this.#parts;
+    const splitter = new LineSplitter(maxMessageBytes, {
+      onLine: (line, lineNumber) => this.#line(line, lineNumber),
+      onTooLong: (lineNumber) => tally.oversized(lineNumber),
+    });
+    let interrupt = (): void => undefined;
+    const interrupted = new Promise<true>((resolve) => {
+      interrupt = () => resolve(true);
+    });
+    const off = onStopSignals({ onFirst: interrupt, onAgain: () => process.exit(EXIT.SIGINT) });
+    const pumped = this.#pump(splitter).then(async () => {
+      await this.#parts.producer.flush().catch(() => undefined);
+      return false;
+    });
+    const wasInterrupted = await Promise.race([interrupted, pumped]);
+    if (wasInterrupted) {
+      process.stdin.destroy();
+      // What the reader meets after this is the destroyed stream, which says nothing new.
+      pumped.catch(() => undefined);
+    }
+    off();
+    return wasInterrupted;
+  }
+
+  async #pump(splitter: LineSplitter): Promise<void> {
+    const { tally } = this.#parts;
+    for await (const chunk of process.stdin) {
+      await splitter.push(chunk as Uint8Array);
+      if (tally.isHopeless) return;
+    }
+    await splitter.end();
+  }
+
+  #line(line: Uint8Array, lineNumber: number): Promise<void> | undefined {
+    const { producer, topic, maker, tally, rate } = this.#parts;
+    try {
+      const wait = producer.enqueue(topic, maker.make(line));
+      this.#sent++;
+      tally.read(line.length);
+      if (rate === undefined) return wait;
+      return wait === undefined ? this.#pace(rate) : wait.then(() => this.#pace(rate));
+    } catch (thrown) {
+      if (!(thrown instanceof OttlaError) || thrown.code !== "MESSAGE_TOO_LARGE") throw thrown;
+      tally.oversized(lineNumber);
+      return undefined;
+    }
+  }
+
+  /** Waits when more was sent than the rate allows by now. */
+  #pace(rate: number): Promise<void> | undefined {
+    const aheadMs = (this.#sent / rate) * 1000 - (performance.now() - this.#startedMs);
+    return aheadMs < PACE_MS ? undefined : delay(aheadMs);
+  }
+}

@@ -1,0 +1,199 @@
+// ottla topic create|ls|describe|delete.
+import { createInterface } from "node:readline/promises";
+import type {
+  Admin,
+  Client,
+  CreateTopicOptions,
+  PartitionInfo,
+  PartitionOffsets,
+  TopicInfo,
+} from "../../client/types.ts";
+import { ERRORS } from "../../model/errors.ts";
+import { EXIT } from "../../model/exit-codes.ts";
+import { timeoutOf, withClient } from "../client.ts";
+import { CommandFailure, failureOf } from "../failure.ts";
+import type { Invocation } from "../invocation.ts";
+import type { GlobalFlags } from "../output.ts";
+import { parseInteger, parsePair } from "../values.ts";
+
+export interface CreateFlags {
+  readonly partitions?: string;
+  readonly replicationFactor?: string;
+  readonly config?: readonly string[];
+  readonly ifNotExists?: boolean;
+}
+
+function createOptions(flags: CreateFlags): CreateTopicOptions {
+  const configs = Object.fromEntries((flags.config ?? []).map((text) => parsePair(text, "-c")));
+  return {
+    configs,
+    ifNotExists: flags.ifNotExists === true,
+    ...(flags.partitions === undefined
+      ? {}
+      : { partitions: parseInteger(flags.partitions, "--partitions", { min: 1 }) }),
+    ...(flags.replicationFactor === undefined
+      ? {}
+      : { replicationFactor: parseInteger(flags.replicationFactor, "--replication-factor", { min: 1, max: 32_767 }) }),
+  };
+}
+
+export async function topicCreate({ args, flags, output }: Invocation<CreateFlags>): Promise<number> {
+  const options = createOptions(flags);
+  return eachName(args, { flags, output }, async (admin, name) => {
+    const topic = await admin.createTopic(name, options);
+    if (output.isJson)
+      output.json("topic.create", { topic: topic.name, topicId: topic.topicId, partitions: topic.partitions.length });
+    else output.line(`${topic.name}\t${topic.partitions.length} partition${topic.partitions.length === 1 ? "" : "s"}`);
+  });
+}
+
+/** Runs an action for each name; a failed one is told and does not keep the others from being done. */
+async function eachName(
+  names: readonly string[],
+  { flags, output }: Pick<Invocation, "flags" | "output">,
+  act: (admin: Admin, name: string, client: Client) => Promise<void>,
+): Promise<number> {
+  return withClient(flags as GlobalFlags, async (client) => {
+    const admin = client.admin();
+    let exitCode: number = EXIT.OK;
+    for (const name of names) {
+      try {
+        await act(admin, name, client);
+      } catch (thrown) {
+        if (names.length === 1) throw thrown;
+        const failure = failureOf(thrown);
+        output.failure({ ...failure, message: `${name}: ${failure.message}` });
+        exitCode = EXIT.FAILED;
+      }
+    }
+    return exitCode;
+  });
+}
+
+export async function topicList({ flags, output }: Invocation): Promise<number> {
+  return withClient(flags, async (client) => {
+    const topics = await client.admin().listTopics();
+    if (output.isJson) output.json("topic.ls", { topics: topics.map(topicSummary) });
+    else {
+      const rows = topics.map((topic) => [
+        topic.name,
+        String(topic.partitions.length),
+        String(replicasOf(topic)),
+        stateOf(topic),
+      ]);
+      output.table({ headers: ["TOPIC", "PARTITIONS", "REPLICAS", "STATE"], rows, right: [1, 2] });
+    }
+    return EXIT.OK;
+  });
+}
+
+const replicasOf = (topic: TopicInfo) => topic.partitions[0]?.replicas.length ?? 0;
+
+function stateOf(topic: TopicInfo): string {
+  if (topic.isDeleting) return "deleting";
+  return topic.partitions.every((partition) => partition.leader >= 0) ? "ok" : "leaderless";
+}
+
+function topicSummary(topic: TopicInfo) {
+  const { name, topicId, isDeleting } = topic;
+  return {
+    name,
+    topicId,
+    partitions: topic.partitions.length,
+    replicas: replicasOf(topic),
+    isDeleting,
+    state: stateOf(topic),
+  };
+}
+
+export async function topicDescribe({ args, flags, output }: Invocation): Promise<number> {
+  return eachName(args, { flags, output }, async (admin, name) => {
+    const topic = await admin.describeTopic(name);
+    // Offsets come from the leaders; without one the rest is still worth seeing.
+    const offsets = await admin.offsets(name).catch((thrown: unknown) => {
+      output.note(`offsets are not known: ${failureOf(thrown).message}`);
+      return [];
+    });
+    const byPartition = new Map(offsets.map((entry) => [entry.partition, entry]));
+    if (output.isJson) {
+      const partitions = topic.partitions.map((partition) => ({
+        ...partition,
+        ...byPartition.get(partition.index),
+        partition: undefined,
+      }));
+      output.json("topic.describe", {
+        ...topicSummary(topic),
+        maxMessageBytes: topic.maxMessageBytes,
+        configs: topic.configs,
+        partitions,
+      });
+      return;
+    }
+    const configs = Object.entries(topic.configs).map(([key, value]) => `${key}=${value}`);
+    output.note(
+      `topic ${topic.name}  id ${topic.topicId}  ${stateOf(topic)}${configs.length > 0 ? `  ${configs.join(" ")}` : ""}`,
+    );
+    output.table(describeTable(topic.partitions, byPartition));
+  });
+}
+
+function describeTable(partitions: readonly PartitionInfo[], offsets: ReadonlyMap<number, PartitionOffsets>) {
+  const rows = partitions.map((partition) => [
+    String(partition.index),
+    partition.leader < 0 ? "none" : String(partition.leader),
+    String(partition.leaderEpoch),
+    partition.replicas.join(","),
+    partition.isr.join(","),
+    String(offsets.get(partition.index)?.startOffset ?? "-"),
+    String(offsets.get(partition.index)?.endOffset ?? "-"),
+  ]);
+  return { headers: ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"], rows, right: [0, 1, 2, 5, 6] };
+}
+
+export interface DeleteFlags {
+  readonly wait?: boolean;
+  readonly yes?: boolean;
+}
+
+export async function topicDelete({ args, flags, output }: Invocation<DeleteFlags>): Promise<number> {
+  if (flags.yes !== true) await confirmDelete(args);
+  return eachName(args, { flags, output }, async (admin, name) => {
+    await deleteTopic(admin, name, { wait: flags.wait === true, timeoutMs: timeoutOf(flags) });
+    if (output.isJson) output.json("topic.delete", { topic: name, isGone: flags.wait === true });
+    else output.line(`${name}\t${flags.wait === true ? "deleted" : "deleting"}`);
+  });
+}
+
+async function deleteTopic(
+  admin: Admin,
+  name: string,
+  options: { readonly wait: boolean; readonly timeoutMs: number },
+): Promise<void> {
+  const signal = AbortSignal.timeout(options.timeoutMs);
+  try {
+    await admin.deleteTopic(name, { wait: options.wait, signal });
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+    const message = `${name} is marked for deletion but was still there after ${options.timeoutMs} ms`;
+    throw new CommandFailure({
+      code: "REQUEST_TIMED_OUT",
+      message,
+      hint: ERRORS.TOPIC_ALREADY_EXISTS.hint,
+      exitCode: EXIT.UNREACHABLE,
+    });
+  }
+}
+
+/** Asks on a terminal; anywhere else deleting needs --yes. */
+async function confirmDelete(names: readonly string[]): Promise<void> {
+  const what = names.length === 1 ? `topic ${names[0]}` : `${names.length} topics (${names.join(", ")})`;
+  const refused = (message: string) => {
+    return new CommandFailure({ code: "NOT_CONFIRMED", message, hint: "add --yes", exitCode: EXIT.UNSAFE });
+  };
+  if (process.stdin.isTTY !== true || process.stderr.isTTY !== true)
+    throw refused(`deleting ${what} loses all its records`);
+  const questions = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await questions.question(`Delete ${what} with all records? [y/N] `);
+  questions.close();
+  if (!/^y(es)?$/i.test(answer.trim())) throw refused("not deleted");
+}

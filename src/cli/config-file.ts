@@ -1,0 +1,189 @@
+// The configuration of a node from all its places: flag > -X > environment > file > default. A value that cannot be used is told with
+// its place (file and line), what the key takes, and the nearest known key.
+import { readFileSync } from "node:fs";
+import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
+import { z } from "zod";
+import { type BrokerConfig, brokerConfigSchema } from "../model/config.ts";
+import { OttlaError } from "../model/errors.ts";
+import { nearest, parsePair } from "./values.ts";
+
+export interface Setting {
+  readonly value: unknown;
+  /** For people: `server.json:3`, `environment OTTLA_NODE_ID`, `-X`, `flag --node-id`. */
+  readonly origin: string;
+}
+export type Settings = ReadonlyMap<string, Setting>;
+
+export interface EffectiveConfig {
+  readonly config: BrokerConfig;
+  readonly origins: Readonly<Record<string, string>>;
+}
+
+export const KNOWN_KEYS: readonly string[] = Object.keys(brokerConfigSchema.shape);
+
+export function configError(message: string, hint?: string): OttlaError {
+  return new OttlaError("CONFIG_UNREADABLE", message, hint === undefined ? {} : { hint });
+}
+
+/** A parsed file that still knows where everything stands. */
+export interface ConfigDocument {
+  readonly path: string;
+  readonly root: Node;
+  lineOf(node: Node): number;
+}
+
+export function readDocument(path: string): ConfigDocument {
+  const text = readText(path);
+  const errors: ParseError[] = [];
+  const root = parseTree(text, errors, { allowTrailingComma: true, disallowComments: false });
+  const place = (offset: number) => text.slice(0, offset).split("\n").length;
+  const first = errors[0];
+  if (first !== undefined) {
+    const what = printParseErrorCode(first.error)
+      .replace(/([a-z])([A-Z])/g, "$1 $2")
+      .toLowerCase();
+    throw configError(`${path}:${place(first.offset)}: not JSON: ${what}`);
+  }
+  if (root?.type !== "object") throw configError(`${path}:1: a configuration file is one JSON object`);
+  return { path, root, lineOf: (node) => place(node.offset) };
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8").replace(/^\ufeff/, "");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "unreadable";
+    const reason =
+      code === "ENOENT"
+        ? "no such file"
+        : code === "EISDIR"
+          ? "it is a directory"
+          : code === "EACCES"
+            ? "permission denied"
+            : code;
+    throw configError(`${path}: ${reason}`, "give a JSON file with -c, or none");
+  }
+}
+
+export interface Member {
+  readonly key: string;
+  readonly keyNode: Node;
+  readonly value: Node;
+}
+
+/** The members of an object, `$comment` and `$schema` left out. A key that stands twice is refused. */
+export function membersOf(document: ConfigDocument, node: Node): Member[] {
+  const members: Member[] = [];
+  const seen = new Set<string>();
+  for (const property of node.children ?? []) {
+    const [keyNode, value] = property.children ?? [];
+    if (keyNode === undefined || value === undefined) continue;
+    const key = String(keyNode.value);
+    if (seen.has(key)) throw configError(`${document.path}:${document.lineOf(keyNode)}: "${key}" stands twice`);
+    seen.add(key);
+    if (!key.startsWith("$")) members.push({ key, keyNode, value });
+  }
+  return members;
+}
+
+/** The flat keys of an object of the file. */
+export function settingsOf(document: ConfigDocument, node: Node): Settings {
+  const settings = new Map<string, Setting>();
+  for (const { key, keyNode, value } of membersOf(document, node)) {
+    const origin = `${document.path}:${document.lineOf(keyNode)}`;
+    const isScalar = value.type === "string" || value.type === "number" || value.type === "boolean";
+    if (!isScalar) throw configError(`${origin}: "${key}" takes a single value, not ${article(value.type)}`);
+    settings.set(key, { value: value.value, origin });
+  }
+  return settings;
+}
+
+const article = (type: string) => (type === "null" ? "null" : /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`);
+
+export const environmentName = (key: string) => `OTTLA_${key.toUpperCase().replaceAll(".", "_")}`;
+
+export function settingsOfEnvironment(environment: NodeJS.ProcessEnv, except: readonly string[] = []): Settings {
+  const settings = new Map<string, Setting>();
+  for (const key of KNOWN_KEYS) {
+    const name = environmentName(key);
+    const value = environment[name];
+    if (value !== undefined && value !== "" && !except.includes(key))
+      settings.set(key, { value, origin: `environment ${name}` });
+  }
+  return settings;
+}
+
+export function settingsOfPairs(pairs: readonly string[]): Settings {
+  return new Map(
+    pairs.map((text) => {
+      const [key, value] = parsePair(text, "-X");
+      return [key, { value, origin: "-X" }];
+    }),
+  );
+}
+
+/** Flags that were given, by the key they stand for. */
+export function settingsOfFlags(
+  flags: Readonly<Record<string, { readonly flag: string; readonly value: unknown }>>,
+): Settings {
+  const given = Object.entries(flags).filter(([, { value }]) => value !== undefined);
+  return new Map(given.map(([key, { flag, value }]) => [key, { value, origin: `flag ${flag}` }]));
+}
+
+/** Merges the layers, the strongest last, and checks the result. */
+export function resolveConfig(layers: readonly Settings[]): EffectiveConfig {
+  const merged = new Map<string, Setting>();
+  for (const layer of layers) for (const [key, setting] of layer) merged.set(key, setting);
+  for (const [key, { origin }] of merged) if (!KNOWN_KEYS.includes(key)) throw unknownKey(key, origin, KNOWN_KEYS);
+  const result = brokerConfigSchema.safeParse(Object.fromEntries([...merged].map(([key, { value }]) => [key, value])));
+  if (!result.success) throw invalidValues(result.error, merged);
+  const origins = Object.fromEntries(KNOWN_KEYS.map((key) => [key, merged.get(key)?.origin ?? "default"]));
+  return { config: result.data, origins };
+}
+
+export function unknownKey(key: string, origin: string, known: readonly string[]): OttlaError {
+  const suggestion = nearest(key, known);
+  const hint =
+    suggestion === undefined ? "ottla server start --check prints every key" : `did you mean "${suggestion}"?`;
+  return configError(`${origin}: unknown key "${key}"`, hint);
+}
+
+function invalidValues(error: z.ZodError, merged: Settings): OttlaError {
+  const keys = [...new Set(error.issues.map((issue) => String(issue.path[0] ?? "")))];
+  return configError(keys.map((key) => faultOf(key, merged.get(key))).join("; "), hintFor(keys[0] ?? ""));
+}
+
+function faultOf(key: string, setting: Setting | undefined): string {
+  if (setting === undefined) return `"${key}" is missing`;
+  return `${setting.origin}: "${key}" takes ${takes(key)}, not ${JSON.stringify(setting.value)}`;
+}
+
+function hintFor(key: string): string {
+  if (key === "node.id" || key === "data.dir") {
+    return `give --${key.replace(".", "-")}, -X ${key}=..., ${environmentName(key)} or a configuration file with -c`;
+  }
+  return describe(key).description ?? "";
+}
+
+interface KeySchema {
+  readonly type?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly description?: string;
+}
+
+function describe(key: string): KeySchema {
+  const schema = z.toJSONSchema(brokerConfigSchema, { io: "output", unrepresentable: "any" });
+  return (schema.properties?.[key] ?? {}) as KeySchema;
+}
+
+function takes(key: string): string {
+  const { type, minimum, maximum, description = "" } = describe(key);
+  if (type !== "integer") return key.includes("listeners") ? "ws://host:port" : "a text that is not empty";
+  const unit = description.endsWith("Bytes.")
+    ? " bytes (also 64MiB)"
+    : description.endsWith("Milliseconds.")
+      ? " ms (also 5s)"
+      : "";
+  return `an integer ${minimum} to ${maximum}${unit}`;
+}

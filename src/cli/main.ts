@@ -1,0 +1,35 @@
+#!/usr/bin/env node
+// The `ottla` command: runs the program, words its failure, ends with its exit code.
+import { EXIT } from "../model/exit-codes.ts";
+import { failureOf, stackOf } from "./failure.ts";
+import { failureText, wantsColour } from "./output.ts";
+import { runProgram } from "./program.ts";
+
+/** Whoever reads our output has had enough (`ottla consume t | head`): a quiet, good end. */
+function endOnClosedPipe(stream: NodeJS.WriteStream): void {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE" || error.code === "EIO") process.exit(EXIT.OK);
+    throw error;
+  });
+}
+
+function report(thrown: unknown): number {
+  const failure = failureOf(thrown);
+  const arguments_ = process.argv.slice(2);
+  const isJson = arguments_.includes("--json");
+  const flags = arguments_.includes("--no-color") ? { color: false } : {};
+  process.stderr.write(failureText(failure, { isJson, paint: wantsColour(process.stderr.isTTY === true, flags) }));
+  const verbosity = arguments_.reduce(
+    (count, text) => count + (/^-v+$/.test(text) ? text.length - 1 : text === "--verbose" ? 1 : 0),
+    0,
+  );
+  if (verbosity >= 2) process.stderr.write(`${stackOf(thrown)}\n`);
+  return failure.exitCode;
+}
+
+endOnClosedPipe(process.stdout);
+process.stderr.on("error", () => undefined);
+runProgram(process.argv.slice(2)).then(
+  (exitCode) => process.exit(exitCode),
+  (thrown: unknown) => process.exit(report(thrown)),
+);

@@ -1,0 +1,116 @@
+// One node as its launcher sees it: a forked process with a life of its own.
+import { type ChildProcess, fork } from "node:child_process";
+import { closeSync, existsSync, mkdirSync, openSync, readSync, fstatSync, renameSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { NodePlan } from "./cluster-file.ts";
+import type { Failure } from "./failure.ts";
+import type { FromNode, ToNode } from "./ipc.ts";
+import { identify, type ProcessIdentity } from "./process-identity.ts";
+
+const LOG_BYTES_MAX = 16 * 1024 * 1024;
+const KILL_GRACE_MS = 5000;
+
+export interface NodeExit {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** What the node said before it ended. */
+  readonly failure: Failure | undefined;
+  readonly wasAsked: boolean;
+}
+
+export interface ReadyNode {
+  readonly address: string;
+  readonly clusterId: string;
+  readonly startMs: number;
+}
+
+export class NodeChild {
+  readonly plan: NodePlan;
+  readonly identity: ProcessIdentity;
+  /** Resolves when the node serves; undefined when it ended before. */
+  readonly ready: Promise<ReadyNode | undefined>;
+  readonly exited: Promise<NodeExit>;
+  readonly #process: ChildProcess;
+  #failure: Failure | undefined;
+  #wasAsked = false;
+
+  constructor(plan: NodePlan, verbosity: number) {
+    this.plan = plan;
+    rotateLog(plan.logFile);
+    const log = openSync(plan.logFile, "a");
+    // Detached: the terminal's Ctrl-C must reach the launcher only, which then stops its nodes in order.
+    this.#process = fork(entryPath(), [], { detached: true, stdio: ["ignore", log, log, "ipc"] });
+    closeSync(log);
+    this.identity = identify(this.#process.pid ?? 0);
+    this.exited = new Promise((resolve) => {
+      const ended = (exitCode: number | null, signal: NodeJS.Signals | null) =>
+        resolve({ exitCode, signal, failure: this.#failure, wasAsked: this.#wasAsked });
+      this.#process.once("close", ended);
+      this.#process.once("error", () => ended(null, null));
+    });
+    this.ready = new Promise((resolve) => {
+      this.#process.on("message", (message: FromNode) => {
+        if (message.kind === "hello")
+          this.#tell({ kind: "start", config: plan.config, logFile: plan.logFile, verbosity });
+        else if (message.kind === "failed") this.#failure = message.failure;
+        else resolve(message);
+      });
+      void this.exited.then(() => resolve(undefined));
+    });
+  }
+
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  #tell(message: ToNode): void {
+    // A node that ends just now answers by its exit.
+    if (this.#process.connected) this.#process.send(message, () => undefined);
+  }
+
+  /** Ordered; killed when it takes longer than its own limit and some grace. */
+  async stop(): Promise<NodeExit> {
+    this.#wasAsked = true;
+    this.#tell({ kind: "stop" });
+    const limit = setTimeout(() => this.kill(), this.plan.config["shutdown.timeout.ms"] + KILL_GRACE_MS);
+    const exit = await this.exited;
+    clearTimeout(limit);
+    return exit;
+  }
+
+  kill(): void {
+    this.#wasAsked = true;
+    this.#process.kill("SIGKILL");
+  }
+}
+
+/** The built file, or the source when the CLI itself runs from source. */
+function entryPath(): string {
+  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+  return fileURLToPath(new URL(`./node-process.${extension}`, import.meta.url));
+}
+
+function rotateLog(file: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  if (existsSync(file) && statSync(file).size > LOG_BYTES_MAX) renameSync(file, `${file}.1`);
+}
+
+/** The last lines of a log file, for a person. */
+export function lastLogLines(file: string, count: number): string[] {
+  if (!existsSync(file)) return [];
+  const fd = openSync(file, "r");
+  try {
+    const sizeBytes = fstatSync(fd).size;
+    const tail = Buffer.alloc(Math.min(sizeBytes, 16 * 1024));
+    readSync(fd, tail, 0, tail.length, sizeBytes - tail.length);
+    return tail
+      .toString("utf8")
+      .trimEnd()
+      .split("\n")
+      .slice(-count)
+      .filter((line) => line !== "");
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,73 @@
+// The process of one node of a local cluster. Forked by the launcher, which sends the configuration; ends when the launcher does.
+import { EXIT } from "../model/exit-codes.ts";
+import { createLogger } from "../platform/logger.ts";
+import type { FromNode, ToNode } from "./ipc.ts";
+import { type RunningNode, runNode, startFailureOf } from "./node-runner.ts";
+import { onStopSignals } from "./signals.ts";
+
+type StartOrder = Extract<ToNode, { kind: "start" }>;
+
+function tell(message: FromNode): void {
+  if (process.connected) process.send?.(message);
+}
+
+/** Ends the process after the launcher had the message; a launcher that is gone does not hold it up. */
+function endAfter(message: FromNode, exitCode: number): void {
+  setTimeout(() => process.exit(exitCode), 1000).unref();
+  if (!process.connected) process.exit(exitCode);
+  process.send?.(message, undefined, {}, () => process.exit(exitCode));
+}
+
+class NodeProcess {
+  #node: RunningNode | undefined;
+  #isStopping = false;
+  #isStarting = false;
+
+  async start(order: StartOrder): Promise<void> {
+    const { config, logFile, verbosity } = order;
+    this.#isStarting = true;
+    const logger = createLogger({
+      destination: logFile,
+      name: String(config["node.id"]),
+      level: verbosity > 0 ? "debug" : "info",
+    });
+    try {
+      this.#node = await runNode({
+        config,
+        logger,
+        onFatal: (failure) => endAfter({ kind: "failed", failure }, failure.exitCode),
+      });
+    } catch (thrown) {
+      const failure = startFailureOf(thrown, config);
+      logger.error("node_start_failed", { code: failure.code, message: failure.message, cause: thrown });
+      endAfter({ kind: "failed", failure }, failure.exitCode);
+      return;
+    } finally {
+      this.#isStarting = false;
+    }
+    const { address, clusterId, startMs } = this.#node;
+    tell({ kind: "ready", address, clusterId, startMs });
+    if (this.#isStopping) await this.#finish();
+  }
+
+  stop(): void {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    // A start under way is let finish: stopping half a recovery gains nothing.
+    if (!this.#isStarting) void this.#finish();
+  }
+
+  async #finish(): Promise<void> {
+    await this.#node?.stop();
+    process.exit(EXIT.OK);
+  }
+}
+
+const node = new NodeProcess();
+process.on("message", (message: ToNode) => {
+  if (message.kind === "start") void node.start(message);
+  else node.stop();
+});
+process.on("disconnect", () => node.stop());
+onStopSignals({ onFirst: () => node.stop(), onAgain: () => process.exit(EXIT.SIGINT) });
+tell({ kind: "hello" });

@@ -1,0 +1,155 @@
+// Counts what becomes of produced records, shows progress, and sums up at the end.
+import { createHistogram } from "node:perf_hooks";
+import type { BatchReport } from "../client/types.ts";
+import { EXIT } from "../model/exit-codes.ts";
+import type { Output } from "./output.ts";
+import { humanBytes } from "./values.ts";
+
+const CLEAR_LINE = "\r\u001b[2K";
+const TOLD_MAX = 10;
+const PROGRESS_TERMINAL_MS = 500;
+const PROGRESS_FILE_MS = 10_000;
+
+export class ProduceTally {
+  readonly #output: Output;
+  readonly #skipsOversized: boolean;
+  readonly #latencyUs = createHistogram();
+  readonly #startedMs = performance.now();
+  readonly #errors = new Map<string, number>();
+  readonly #isTerminal = process.stderr.isTTY === true;
+  #progress: NodeJS.Timeout | undefined;
+  #readRecords = 0;
+  #readBytes = 0;
+  #ackedRecords = 0;
+  #failedRecords = 0;
+  #unknownRecords = 0;
+  #unknownBatches = 0;
+  #oversizedLines = 0;
+  #isHopeless = false;
+
+  constructor(output: Output, skipsOversized: boolean) {
+    this.#output = output;
+    this.#skipsOversized = skipsOversized;
+  }
+
+  /** True: an error after which every further record would fail too. */
+  get isHopeless(): boolean {
+    return this.#isHopeless;
+  }
+
+  get exitCode(): number {
+    const hasFailed = this.#failedRecords > 0 || this.#unknownRecords > 0 || this.#readRecords > this.#ackedRecords;
+    return hasFailed || (this.#oversizedLines > 0 && !this.#skipsOversized) ? EXIT.FAILED : EXIT.OK;
+  }
+
+  read(sizeBytes: number): void {
+    this.#readRecords++;
+    this.#readBytes += sizeBytes;
+  }
+
+  oversized(lineNumber: number): void {
+    this.#oversizedLines++;
+    if (this.#oversizedLines <= TOLD_MAX)
+      this.#say(`line ${lineNumber} is longer than the topic's max.message.bytes: not sent`);
+    if (this.#oversizedLines === TOLD_MAX + 1) this.#say("further long lines are only counted");
+  }
+
+  onBatch(report: BatchReport): void {
+    this.#latencyUs.record(Math.max(1, Math.round(report.latencyMs * 1000)));
+    if (report.error === undefined || report.error.outcome === "appended") this.#ackedRecords += report.recordCount;
+    if (report.error !== undefined) this.#failed(report, report.error);
+  }
+
+  #failed(report: BatchReport, error: NonNullable<BatchReport["error"]>): void {
+    this.#errors.set(error.code, (this.#errors.get(error.code) ?? 0) + report.recordCount);
+    const where = `${report.topic}-${report.partition}`;
+    if (error.outcome === "unknown") {
+      this.#unknownRecords += report.recordCount;
+      this.#unknownBatches++;
+      if (this.#unknownBatches <= TOLD_MAX) {
+        this.#say(
+          `${report.recordCount} records of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${error.code}: ${error.message}`,
+        );
+      }
+      return;
+    }
+    if (error.outcome === "appended") return;
+    if (this.#failedRecords === 0)
+      this.#say(`${report.recordCount} records not appended (${where}): ${error.code}: ${error.message}`);
+    this.#failedRecords += report.recordCount;
+    if (!error.retriable && error.code !== "MESSAGE_TOO_LARGE") this.#isHopeless = true;
+  }
+
+  startProgress(): void {
+    if (this.#output.isQuiet) return;
+    const everyMs = this.#isTerminal ? PROGRESS_TERMINAL_MS : PROGRESS_FILE_MS;
+    this.#progress = setInterval(() => this.#showProgress(), everyMs).unref();
+  }
+
+  #showProgress(): void {
+    const seconds = (performance.now() - this.#startedMs) / 1000;
+    const rate = Math.round(this.#ackedRecords / seconds);
+    const text = `${this.#ackedRecords} records acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)}, ${rate} records/s`;
+    if (!this.#isTerminal) this.#output.note(text);
+    else process.stderr.write(`${CLEAR_LINE}${text}`);
+  }
+
+  /** On a terminal the progress is one line, written over and over: whatever else is said takes its place. */
+  #clearProgress(): void {
+    if (this.#isTerminal && this.#progress !== undefined) process.stderr.write(CLEAR_LINE);
+  }
+
+  #say(text: string): void {
+    this.#clearProgress();
+    process.stderr.write(`warning: ${text}\n`);
+  }
+
+  /** The summary, on stderr: stdout stays free. */
+  finish(topic: string): void {
+    this.#clearProgress();
+    clearInterval(this.#progress);
+    const seconds = Math.max((performance.now() - this.#startedMs) / 1000, 0.001);
+    const summary = {
+      topic,
+      recordsRead: this.#readRecords,
+      recordsAcknowledged: this.#ackedRecords,
+      recordsNotAppended: this.#failedRecords,
+      recordsUnknown: this.#unknownRecords,
+      linesTooLong: this.#oversizedLines,
+      bytesRead: this.#readBytes,
+      seconds: Number(seconds.toFixed(3)),
+      recordsPerSecond: Math.round(this.#ackedRecords / seconds),
+      bytesPerSecond: Math.round(this.#readBytes / seconds),
+      batchLatencyP50Ms: this.#percentileMs(50),
+      batchLatencyP99Ms: this.#percentileMs(99),
+      errors: Object.fromEntries(this.#errors),
+    };
+    if (this.#output.isJson) this.#output.json("produce", summary);
+    else this.#sumUp(summary);
+  }
+
+  #percentileMs(percentile: number): number {
+    return this.#latencyUs.count === 0 ? 0 : Number((this.#latencyUs.percentile(percentile) / 1000).toFixed(2));
+  }
+
+  #sumUp(summary: {
+    readonly recordsPerSecond: number;
+    readonly bytesPerSecond: number;
+    readonly seconds: number;
+    readonly batchLatencyP50Ms: number;
+    readonly batchLatencyP99Ms: number;
+  }): void {
+    const rate = `${summary.recordsPerSecond} records/s, ${humanBytes(summary.bytesPerSecond)}/s`;
+    const latency = `batch latency p50 ${summary.batchLatencyP50Ms} ms, p99 ${summary.batchLatencyP99Ms} ms`;
+    this.#output.note(
+      `${this.#ackedRecords} records acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)} in ${summary.seconds} s (${rate}); ${latency}`,
+    );
+    if (this.#unknownRecords > 0) {
+      this.#output.note(
+        `${this.#unknownRecords} records of unknown outcome in ${this.#unknownBatches} batches: they may be in the topic or not`,
+      );
+    }
+    if (this.#oversizedLines > 0) this.#output.note(`${this.#oversizedLines} lines were too long and not sent`);
+    for (const [code, count] of this.#errors) this.#output.note(`${code}: ${count} records`);
+  }
+}

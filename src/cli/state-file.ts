@@ -1,0 +1,88 @@
+// <data>/cluster-state.json: what another shell needs to see and stop a running cluster. Written whole and renamed into place.
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isAlive, type ProcessIdentity } from "./process-identity.ts";
+
+const STATE_VERSION = 1;
+
+export interface NodeState {
+  readonly nodeId: number;
+  readonly process: ProcessIdentity;
+  readonly address: string;
+  readonly dataDir: string;
+  readonly logFile: string;
+}
+
+export interface ClusterState {
+  readonly version: typeof STATE_VERSION;
+  readonly cluster: string;
+  readonly startedAt: string;
+  readonly launcher: ProcessIdentity;
+  readonly nodes: readonly NodeState[];
+}
+
+export type StateOutcome =
+  | { readonly kind: "none" }
+  | { readonly kind: "unreadable"; readonly reason: string }
+  | { readonly kind: "found"; readonly state: ClusterState };
+
+export const stateFileOf = (dataDir: string) => join(dataDir, "cluster-state.json");
+
+export function readState(dataDir: string): StateOutcome {
+  let text: string;
+  try {
+    text = readFileSync(stateFileOf(dataDir), "utf8");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    return code === "ENOENT" || code === "ENOTDIR" ? { kind: "none" } : { kind: "unreadable", reason: String(code) };
+  }
+  try {
+    return checkState(JSON.parse(text));
+  } catch {
+    return { kind: "unreadable", reason: "it is not JSON" };
+  }
+}
+
+function checkState(value: unknown): StateOutcome {
+  if (typeof value !== "object" || value === null) return { kind: "unreadable", reason: "it is not an object" };
+  const state = value as Partial<ClusterState>;
+  if (state.version !== STATE_VERSION) {
+    return { kind: "unreadable", reason: `its version is ${String(state.version)}, this build reads ${STATE_VERSION}` };
+  }
+  const isWhole = isIdentity(state.launcher) && Array.isArray(state.nodes) && state.nodes.every(isNodeState);
+  return isWhole
+    ? { kind: "found", state: state as ClusterState }
+    : { kind: "unreadable", reason: "fields are missing" };
+}
+
+function isIdentity(value: unknown): value is ProcessIdentity {
+  if (typeof value !== "object" || value === null) return false;
+  const { pid, startTicks, bootId } = value as Partial<ProcessIdentity>;
+  // A pid of 0 or below would signal a whole process group.
+  return Number.isSafeInteger(pid) && (pid ?? 0) > 1 && typeof startTicks === "number" && typeof bootId === "string";
+}
+
+function isNodeState(value: unknown): value is NodeState {
+  if (typeof value !== "object" || value === null) return false;
+  const node = value as Partial<NodeState>;
+  return typeof node.nodeId === "number" && typeof node.address === "string" && isIdentity(node.process);
+}
+
+export function writeState(dataDir: string, state: Omit<ClusterState, "version">): void {
+  const file = stateFileOf(dataDir);
+  mkdirSync(dataDir, { recursive: true });
+  writeFileSync(`${file}.new`, `${JSON.stringify({ version: STATE_VERSION, ...state }, undefined, 2)}\n`);
+  renameSync(`${file}.new`, file);
+}
+
+export function removeState(dataDir: string): void {
+  rmSync(stateFileOf(dataDir), { force: true });
+}
+
+/** The state of a cluster of which at least the launcher or one node still runs. */
+export function liveState(dataDir: string): ClusterState | undefined {
+  const outcome = readState(dataDir);
+  if (outcome.kind !== "found") return undefined;
+  const { launcher, nodes } = outcome.state;
+  return isAlive(launcher) || nodes.some((node) => isAlive(node.process)) ? outcome.state : undefined;
+}

@@ -1,0 +1,139 @@
+// Reading of flag values: integers, sizes (64MiB), durations (5s), addresses, key=value pairs; and the nearest known word to a wrong one.
+
+const KiB = 1024;
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  "": 1,
+  B: 1,
+  KiB,
+  MiB: KiB ** 2,
+  GiB: KiB ** 3,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+};
+const DURATION_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A flag, argument or value that cannot be used: exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+  readonly hint: string;
+
+  constructor(message: string, hint = "") {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+function scaled(text: string, units: Readonly<Record<string, number>>): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim());
+  const unit = match?.[2] ?? "";
+  const factor = Object.hasOwn(units, unit) ? units[unit] : undefined;
+  if (match === null || factor === undefined) return undefined;
+  return Math.round(Number(match[1]) * factor);
+}
+
+export function parseInteger(
+  text: string,
+  what: string,
+  range: { readonly min: number; readonly max?: number },
+): number {
+  const max = range.max ?? Number.MAX_SAFE_INTEGER;
+  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(value) && value >= range.min && value <= max) return value;
+  const upTo = range.max === undefined ? `${range.min} or more` : `${range.min} to ${range.max}`;
+  throw new UsageError(`${what} takes an integer, ${upTo}, not "${text}"`);
+}
+
+export function parseSize(text: string, what: string): number {
+  const value = scaled(text, SIZE_UNITS);
+  if (value === undefined) throw new UsageError(`${what} takes a size such as 65536, 64KiB or 1MB, not "${text}"`);
+  return value;
+}
+
+/** Milliseconds; a bare number is in `bareUnit`. */
+export function parseDuration(text: string, what: string, bareUnit: "ms" | "s" = "ms"): number {
+  const value = scaled(text, { ...DURATION_UNITS, "": DURATION_UNITS[bareUnit] ?? 1 });
+  if (value === undefined) throw new UsageError(`${what} takes a duration such as 500ms, 10s or 1h, not "${text}"`);
+  return value;
+}
+
+/** "a:1,ws://b:2" as host:port texts. */
+export function parseBootstrap(text: string): string[] {
+  const addresses = text
+    .split(",")
+    .map((part) => part.trim().replace(/^ws:\/\//, ""))
+    .filter((part) => part !== "");
+  for (const address of addresses) checkAddress(address, text);
+  if (addresses.length === 0) throw new UsageError("--bootstrap takes host:port[,host:port...], not an empty text");
+  return addresses;
+}
+
+function checkAddress(address: string, whole: string): void {
+  const match = /^(?:\[[0-9A-Fa-f:.]+\]|[^\s/:[\]]+):(\d{1,5})$/.exec(address);
+  const port = Number(match?.[1] ?? -1);
+  if (port < 1 || port > 65_535) throw new UsageError(`--bootstrap takes host:port[,host:port...], not "${whole}"`);
+}
+
+/** "key=value"; the value may hold further "=". */
+export function parsePair(text: string, what: string): readonly [key: string, value: string] {
+  const at = text.indexOf("=");
+  if (at <= 0) throw new UsageError(`${what} takes key=value, not "${text}"`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** "0,2,5-7" as numbers, sorted, each once. */
+export function parsePartitions(text: string): number[] {
+  const found = new Set<number>();
+  for (const part of text.split(",")) {
+    const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part.trim());
+    const first = Number(match?.[1] ?? Number.NaN);
+    const last = Number(match?.[2] ?? match?.[1] ?? Number.NaN);
+    if (!(first <= last) || last - first > 100_000) {
+      throw new UsageError(`-P takes partitions such as 0,2 or 0-3, not "${text}"`);
+    }
+    for (let partition = first; partition <= last; partition++) found.add(partition);
+  }
+  return [...found].sort((left, right) => left - right);
+}
+
+/** Edits (insert, remove, replace, swap of neighbours) from one word to another. */
+function editDistance(from: string, to: string): number {
+  let before: number[] = [];
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const isSame = from[i - 1] === to[j - 1];
+      let cost = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (isSame ? 0 : 1));
+      const isSwap = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1];
+      if (isSwap) cost = Math.min(cost, (before[j - 2] ?? 0) + 1);
+      next.push(cost);
+    }
+    before = row;
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
+
+/** The known word most like `wrong`, when it is like it at all. */
+export function nearest(wrong: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.max(2, Math.floor(wrong.length / 3)) + 1;
+  for (const word of known) {
+    const distance = editDistance(wrong.toLowerCase(), word.toLowerCase());
+    if (distance < bestDistance) [best, bestDistance] = [word, distance];
+  }
+  return best;
+}
+
+export function humanBytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = count / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${units[unit]}`;
+}
