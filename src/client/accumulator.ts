@@ -1,0 +1,267 @@
+// Gathers records into batches: one open batch per (topic, partition, acks). A batch is due when it is full, has lingered, or is
+// flushed; until the sender takes it, it goes on taking records.
+import { present } from "../base/assert.ts";
+import { Ring } from "../base/ring.ts";
+import type { Rng } from "../base/rng.ts";
+import { OttlaError } from "../model/errors.ts";
+import { RecordBatchBuilder } from "../model/records.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import type { Codecs, CompressionName } from "../ports/codecs.ts";
+import type { Timers } from "../ports/timers.ts";
+import type { TopicMetadata } from "../wire/native/apis.ts";
+import type { Alarm, Alarms } from "./alarms.ts";
+import type { NormalRecord } from "./outgoing.ts";
+import { type BatchWaiter, Lane, ProduceBatch } from "./produce-batch.ts";
+
+export interface AccumulatorOptions {
+  readonly lingerMs: number;
+  readonly batchBytes: number;
+  readonly compression: CompressionName;
+  readonly partitioner: (key: Uint8Array, partitionCount: number) => number;
+}
+
+export interface AccumulatorDeps {
+  readonly alarms: Alarms;
+  readonly timers: Timers;
+  readonly checksum: Checksum;
+  readonly codecs: Codecs;
+  readonly rng: Rng;
+}
+
+export interface AccumulatorEvents {
+  onBatchOpened(batch: ProduceBatch): void;
+  /** The lane has a batch that may be sent. */
+  onDue(lane: Lane): void;
+}
+
+export interface AppendRequest {
+  readonly topic: TopicMetadata;
+  readonly partition: number | undefined;
+  readonly acks: number;
+  readonly record: NormalRecord;
+  readonly waiter: BatchWaiter | undefined;
+  readonly generation: number;
+}
+
+const BUILDERS_KEPT = 64;
+
+interface TopicLanes {
+  /** By partition * 3 + acks. */
+  readonly lanes: (Lane | undefined)[];
+  sticky: number;
+}
+
+export class Accumulator {
+  readonly #deps: AccumulatorDeps;
+  readonly #options: AccumulatorOptions;
+  readonly #events: AccumulatorEvents;
+  readonly #topics = new Map<string, TopicLanes>();
+  readonly #builders: RecordBatchBuilder[] = [];
+  /** Batches in the order of their linger's end. */
+  readonly #lingering = new Ring<ProduceBatch>();
+  #lingerAlarm: Alarm | undefined;
+  #isDeferred = false;
+  #sequence = 0;
+  #bufferedBytes = 0;
+
+  constructor(deps: AccumulatorDeps, options: AccumulatorOptions, events: AccumulatorEvents) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#events = events;
+  }
+
+  /** Of all batches that are not settled. */
+  get bufferedBytes(): number {
+    return this.#bufferedBytes;
+  }
+
+  /** Throws OttlaError when the record can never be sent. */
+  append(request: AppendRequest): void {
+    const lanes = this.#lanesOf(request.topic);
+    const partition = this.#choosePartition(request, lanes);
+    const lane = this.#lane(lanes, request, partition);
+    if (lane.open !== undefined) {
+      if (this.#tryAppend(lane.open, request)) return;
+      this.#makeDue(lane.open);
+      lane.open = undefined;
+      // A full batch ends the stay of records without key in this partition.
+      if (request.partition === undefined && request.record.key === null) {
+        lanes.sticky = -1;
+        return this.append(request);
+      }
+    }
+    this.#appendFirst(lane, request);
+  }
+
+  /** Makes the batch's bytes; it takes no more records. May throw what compression throws. */
+  seal(batch: ProduceBatch, maxBytes: number): Uint8Array {
+    if (batch.bytes !== undefined) return batch.bytes;
+    const builder = present(batch.builder, "the builder of an open batch");
+    if (batch.lane.open === batch) batch.lane.open = undefined;
+    batch.state = "sealed";
+    batch.builder = undefined;
+    // The next record without key goes elsewhere.
+    const lanes = this.#topics.get(batch.lane.topic);
+    if (lanes?.sticky === batch.lane.partition) lanes.sticky = -1;
+    const { codecs, checksum } = this.#deps;
+    batch.bytes = builder.build({ compression: this.#options.compression, codecs, checksum, maxBytes });
+    this.#recycle(batch, builder);
+    return batch.bytes;
+  }
+
+  /** The batch's fate is known: its room is free again. */
+  release(batch: ProduceBatch): void {
+    if (batch.lane.open === batch) batch.lane.open = undefined;
+    if (batch.builder !== undefined) this.#recycle(batch, batch.builder);
+    batch.builder = undefined;
+    batch.bytes = undefined;
+    this.#bufferedBytes -= batch.sizeBytes;
+  }
+
+  /** Every open batch is to go now. */
+  makeAllDue(): void {
+    for (let batch = this.#lingering.shift(); batch !== undefined; batch = this.#lingering.shift())
+      this.#makeDue(batch);
+  }
+
+  /** Removes and returns all that is not in flight. */
+  drain(): ProduceBatch[] {
+    const left: ProduceBatch[] = [];
+    for (const { lanes } of this.#topics.values())
+      for (const lane of lanes) if (lane !== undefined) left.push(...lane.drain());
+    this.#lingering.clear();
+    this.#deps.alarms.cancel(this.#lingerAlarm);
+    return left;
+  }
+
+  #lanesOf(topic: TopicMetadata): TopicLanes {
+    let lanes = this.#topics.get(topic.name);
+    if (lanes === undefined) this.#topics.set(topic.name, (lanes = { lanes: [], sticky: -1 }));
+    return lanes;
+  }
+
+  #choosePartition(request: AppendRequest, lanes: TopicLanes): number {
+    const { partitions } = request.topic;
+    const count = partitions.length;
+    if (request.partition !== undefined) return checkedPartition(request.partition, request.topic);
+    const { key } = request.record;
+    if (key !== null) return checkedPartition(this.#options.partitioner(key, count), request.topic);
+    if (lanes.sticky < 0 || lanes.sticky >= count) lanes.sticky = this.#nextSticky(request.topic);
+    return lanes.sticky;
+  }
+
+  /** A partition with a leader if there is one. */
+  #nextSticky(topic: TopicMetadata): number {
+    const usable = topic.partitions.filter((partition) => partition.leader >= 0);
+    if (topic.partitions.length === 0)
+      throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic.name} has no partitions`);
+    return this.#deps.rng.pick(usable.length > 0 ? usable : topic.partitions).index;
+  }
+
+  #lane(lanes: TopicLanes, request: AppendRequest, partition: number): Lane {
+    const slot = partition * 3 + (request.acks + 1);
+    let lane = lanes.lanes[slot];
+    if (lane === undefined) lane = lanes.lanes[slot] = new Lane(request.topic.name, partition, request.acks);
+    return lane;
+  }
+
+  #tryAppend(batch: ProduceBatch, { record, waiter }: AppendRequest): boolean {
+    const builder = present(batch.builder, "the builder of an open batch");
+    if (!builder.tryAppend(record)) return false;
+    if (waiter === undefined) batch.hasEnqueued = true;
+    else {
+      waiter.index = batch.recordCount;
+      batch.waiters.push(waiter);
+    }
+    batch.recordCount++;
+    this.#bufferedBytes += builder.sizeBytes - batch.sizeBytes;
+    batch.sizeBytes = builder.sizeBytes;
+    if (batch.sizeBytes >= this.#options.batchBytes) this.#makeDue(batch);
+    return true;
+  }
+
+  #appendFirst(lane: Lane, request: AppendRequest): void {
+    const { maxMessageBytes } = request.topic;
+    let batch = maxMessageBytes >= this.#options.batchBytes ? this.#newBatch(lane, request, true) : undefined;
+    if (batch === undefined || !this.#tryAppend(batch, request)) {
+      if (batch !== undefined) this.release(batch);
+      // A record larger than a usual batch, or a topic of small batches: a builder made to measure, used once.
+      batch = this.#newBatch(lane, request, false);
+      if (!this.#tryAppend(batch, request)) throw tooLarge(request.topic);
+    }
+    lane.open = batch;
+    lane.push(batch);
+    this.#events.onBatchOpened(batch);
+    this.#linger(batch);
+  }
+
+  #newBatch(lane: Lane, request: AppendRequest, isUsual: boolean): ProduceBatch {
+    const limitBytes = isUsual ? this.#options.batchBytes : Math.max(1, request.topic.maxMessageBytes);
+    const builder = (isUsual ? this.#builders.pop() : undefined) ?? new RecordBatchBuilder({ limitBytes });
+    const createdMs = this.#deps.alarms.nowMs();
+    const { generation } = request;
+    return new ProduceBatch(lane, { sequence: this.#sequence++, createdMs, generation, builder, isUsual });
+  }
+
+  #linger(batch: ProduceBatch): void {
+    if (batch.isDue) return this.#events.onDue(batch.lane);
+    this.#lingering.push(batch);
+    if (this.#options.lingerMs <= 0) this.#deferDue();
+    else if (this.#lingering.length === 1) this.#armLinger(this.#options.lingerMs);
+  }
+
+  #deferDue(): void {
+    if (this.#isDeferred) return;
+    this.#isDeferred = true;
+    this.#deps.timers.defer(() => {
+      this.#isDeferred = false;
+      this.makeAllDue();
+    });
+  }
+
+  #armLinger(delayMs: number): void {
+    this.#deps.alarms.cancel(this.#lingerAlarm);
+    this.#lingerAlarm = this.#deps.alarms.after(delayMs, () => this.#endLinger());
+  }
+
+  #endLinger(): void {
+    const nowMs = this.#deps.alarms.nowMs();
+    for (;;) {
+      const batch = this.#lingering.peek();
+      if (batch === undefined) return;
+      const leftMs = batch.createdMs + this.#options.lingerMs - nowMs;
+      if (batch.state === "open" && !batch.isDue && leftMs > 0) return this.#armLinger(leftMs);
+      this.#lingering.shift();
+      this.#makeDue(batch);
+    }
+  }
+
+  #makeDue(batch: ProduceBatch): void {
+    if (batch.state !== "open") return;
+    batch.isDue = true;
+    this.#events.onDue(batch.lane);
+  }
+
+  #recycle(batch: ProduceBatch, builder: RecordBatchBuilder): void {
+    if (!batch.isUsual || this.#builders.length >= BUILDERS_KEPT) return;
+    builder.reset();
+    this.#builders.push(builder);
+  }
+}
+
+function checkedPartition(partition: number, topic: TopicMetadata): number {
+  const count = topic.partitions.length;
+  if (Number.isInteger(partition) && partition >= 0 && partition < count) return partition;
+  throw new OttlaError(
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    `${topic.name} has partitions 0 to ${count - 1}, not ${partition}`,
+  );
+}
+
+function tooLarge(topic: TopicMetadata): OttlaError {
+  return new OttlaError(
+    "MESSAGE_TOO_LARGE",
+    `a record does not fit a batch of ${topic.maxMessageBytes} bytes, the max.message.bytes of ${topic.name}`,
+    { outcome: "not appended" },
+  );
+}

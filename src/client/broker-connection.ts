@@ -1,0 +1,211 @@
+// One connection to one broker: Hello, then any number of requests in flight, matched by correlation id. It never reconnects;
+// broker-link.ts does.
+import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
+import type { MessageConnection } from "../ports/transport.ts";
+import { API, type ApiKey, type ApiTypes, type HelloResponse } from "../wire/native/apis.ts";
+import { encodeRequest, ResponseAssembler, SUPPORTED_VERSIONS } from "../wire/native/codec.ts";
+import type { DecodedResponse } from "../wire/native/protocol.ts";
+import type { Alarm, Alarms } from "./alarms.ts";
+
+/** Told what became of one request: any number of `onAnswer` with `isLast` false, then one with true or one `onFailure`. */
+export interface AnswerHandler<K extends ApiKey> {
+  onAnswer(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], isLast: boolean): void;
+  /** `isFromBroker`: the broker answered with this error, or was never asked; otherwise nobody knows whether it did the work. */
+  onFailure(error: OttlaError, isFromBroker: boolean): void;
+}
+
+interface Pending {
+  readonly api: ApiKey;
+  readonly handler: AnswerHandler<ApiKey>;
+  readonly alarm: Alarm;
+}
+
+/** Above this many bytes not yet taken by the operating system, produce waits. */
+const UNSENT_BYTES_HIGH = 4 * 1024 * 1024;
+/** Bound for one part of an answer; one batch may be as large as the largest `max.message.bytes`. */
+const ANSWER_BODY_BYTES_MAX = 68 * 1024 * 1024;
+const CORRELATION_IDS = 2 ** 32;
+
+export interface ConnectionEvents {
+  /** Once; every request in flight has been told before. */
+  onClosed(error: OttlaError): void;
+  onDrain(): void;
+}
+
+export class BrokerConnection {
+  readonly openedMs: number;
+  readonly #connection: MessageConnection;
+  readonly #alarms: Alarms;
+  readonly #events: ConnectionEvents;
+  readonly #assembler = new ResponseAssembler({ bodyBytesMax: ANSWER_BODY_BYTES_MAX });
+  readonly #pending = new Map<number, Pending>();
+  readonly #versions = new Map<ApiKey, number>();
+  #nextId = 0;
+  #lastReceivedMs: number;
+  #closed: OttlaError | undefined;
+
+  /** Starts the connection: call it in the turn in which the transport handed it out. */
+  constructor(connection: MessageConnection, options: { readonly alarms: Alarms; readonly events: ConnectionEvents }) {
+    this.#connection = connection;
+    this.#alarms = options.alarms;
+    this.#events = options.events;
+    this.openedMs = this.#lastReceivedMs = options.alarms.nowMs();
+    connection.start({
+      onReceive: (message) => this.#receive(message),
+      onClose: (reason) => this.#end(new OttlaError("CONNECTION_LOST", `${connection.remote}: ${reason}`)),
+      onDrain: () => options.events.onDrain(),
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === undefined;
+  }
+
+  /** True: hand over no more produce requests until `onDrain`, or until this reads false. */
+  get isCongested(): boolean {
+    return this.#connection.unsentBytes > UNSENT_BYTES_HIGH;
+  }
+
+  /** The first request. Learns which versions the broker speaks. */
+  async hello(clientId: string, timeoutMs: number): Promise<HelloResponse> {
+    const own = SUPPORTED_VERSIONS.find((row) => row.key === API.HELLO);
+    this.#versions.set(API.HELLO, own?.maxVersion ?? 1);
+    const answer = await this.call(API.HELLO, { clientId, software: "ottla-client" }, timeoutMs);
+    for (const row of SUPPORTED_VERSIONS) {
+      const theirs = answer.apis.find((entry) => entry.key === row.key);
+      if (theirs === undefined) continue;
+      const version = Math.min(row.maxVersion, theirs.maxVersion);
+      if (version >= Math.max(row.minVersion, theirs.minVersion)) this.#versions.set(row.key as ApiKey, version);
+    }
+    return answer;
+  }
+
+  /** A request with one answer and no bodies. */
+  call<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], timeoutMs: number): Promise<ApiTypes[K]["response"]> {
+    return new Promise((resolve, reject) => {
+      this.request(api, { request, bodies: [], timeoutMs }, { onAnswer: resolve, onFailure: reject });
+    });
+  }
+
+  request<K extends ApiKey>(
+    api: K,
+    call: {
+      readonly request: ApiTypes[K]["request"];
+      readonly bodies: readonly Uint8Array[];
+      readonly timeoutMs: number;
+    },
+    handler: AnswerHandler<K>,
+  ): void {
+    const version = this.#versions.get(api);
+    if (this.#closed !== undefined) return handler.onFailure(this.#closed, false);
+    if (version === undefined) return handler.onFailure(unsupported(api, this.#connection.remote), true);
+    const correlationId = this.#takeId();
+    const header = { api, version, correlationId, deadlineMs: Math.ceil(call.timeoutMs) };
+    const messages = encoded(() => encodeRequest(header, call.request, call.bodies));
+    if (messages instanceof OttlaError) return handler.onFailure(messages, true);
+    const sentMs = this.#alarms.nowMs();
+    const alarm = this.#alarms.after(call.timeoutMs, () => this.#timeOut(correlationId, sentMs));
+    this.#pending.set(correlationId, { api, handler: handler as unknown as AnswerHandler<ApiKey>, alarm });
+    this.#connection.send(messages);
+  }
+
+  /** A request that is never answered (produce with acks 0). Returns why it could not be handed over. */
+  tell<K extends ApiKey>(
+    api: K,
+    request: ApiTypes[K]["request"],
+    bodies: readonly Uint8Array[],
+  ): OttlaError | undefined {
+    const version = this.#versions.get(api);
+    if (this.#closed !== undefined) return this.#closed;
+    if (version === undefined) return unsupported(api, this.#connection.remote);
+    const header = { api, version, correlationId: this.#takeId(), deadlineMs: 0 };
+    const messages = encoded(() => encodeRequest(header, request, bodies));
+    if (messages instanceof OttlaError) return messages;
+    this.#connection.send(messages);
+    return undefined;
+  }
+
+  /** Ordered: what was handed over is still sent. Requests in flight fail with `error`. */
+  close(error: OttlaError): void {
+    if (this.#closed !== undefined) return;
+    this.#connection.close(error.message);
+    this.#end(error);
+  }
+
+  #takeId(): number {
+    do this.#nextId = (this.#nextId + 1) % CORRELATION_IDS;
+    while (this.#pending.has(this.#nextId));
+    return this.#nextId;
+  }
+
+  #receive(message: Uint8Array): void {
+    if (this.#closed !== undefined) return;
+    this.#lastReceivedMs = this.#alarms.nowMs();
+    const assembled = this.#assembler.push(message);
+    if (assembled.kind === "message") this.#answer(assembled.message);
+    if (assembled.kind === "broken") this.#break(assembled.reason, assembled.error);
+  }
+
+  #answer({ header, response, bodies }: DecodedResponse): void {
+    const pending = this.#pending.get(header.correlationId);
+    // An answer that nobody waits for any more: its request timed out.
+    if (pending === undefined) return;
+    if (header.error === "NONE" && pending.api !== header.api) {
+      return this.#break("an answer of another api than its request");
+    }
+    const isLast = !header.more || header.error !== "NONE";
+    if (isLast) {
+      this.#pending.delete(header.correlationId);
+      this.#alarms.cancel(pending.alarm);
+    }
+    if (header.error !== "NONE") {
+      return pending.handler.onFailure(new OttlaError(header.error, header.message ?? undefined), true);
+    }
+    pending.handler.onAnswer(response as ApiTypes[ApiKey]["response"], bodies, isLast);
+  }
+
+  #timeOut(correlationId: number, sentMs: number): void {
+    const pending = this.#pending.get(correlationId);
+    if (pending === undefined) return;
+    this.#pending.delete(correlationId);
+    const peer = this.#connection.remote;
+    pending.handler.onFailure(new OttlaError("REQUEST_TIMED_OUT", `${peer} did not answer in time`), false);
+    // Not one byte since: the other end may be gone without a word. A new connection finds out.
+    if (this.#lastReceivedMs < sentMs && this.#closed === undefined) {
+      this.#connection.destroy();
+      this.#end(new OttlaError("CONNECTION_LOST", `${peer} is silent`));
+    }
+  }
+
+  #break(reason: string, error: ErrorName = "PROTOCOL_ERROR"): void {
+    const fault = new OttlaError("PROTOCOL_ERROR", `${this.#connection.remote}: ${error}: ${reason}`);
+    this.#connection.close(reason);
+    this.#end(fault);
+  }
+
+  #end(error: OttlaError): void {
+    if (this.#closed !== undefined) return;
+    this.#closed = error;
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { handler, alarm } of pending) {
+      this.#alarms.cancel(alarm);
+      handler.onFailure(error, false);
+    }
+    this.#events.onClosed(asOttlaError(error));
+  }
+}
+
+/** What breaks the protocol's limits is refused before anything is sent. */
+function encoded(encode: () => Uint8Array[]): Uint8Array[] | OttlaError {
+  try {
+    return encode();
+  } catch (error) {
+    if (error instanceof OttlaError) return error;
+    throw error;
+  }
+}
+
+function unsupported(api: ApiKey, remote: string): OttlaError {
+  return new OttlaError("UNSUPPORTED_VERSION", `${remote} speaks no version of api ${api} that this client speaks`);
+}

@@ -1,0 +1,145 @@
+// The way to one broker's address: at most one connection, made when it is needed, made again after a back-off when it was lost.
+import { OttlaError } from "../model/errors.ts";
+import type { Rng } from "../base/rng.ts";
+import type { Logger } from "../ports/logger.ts";
+import { TransportError, type MessageConnection, type MessageTransport } from "../ports/transport.ts";
+import type { HelloResponse } from "../wire/native/apis.ts";
+import type { Alarms } from "./alarms.ts";
+import { backoffMs } from "./backoff.ts";
+import { BrokerConnection } from "./broker-connection.ts";
+
+/** A connection that lived this long was a good one: the back-off starts anew. */
+const GOOD_MS = 1_000;
+/** For the transport's connect and Hello together. */
+const ATTEMPT_TIMEOUT_MS = 5_000;
+
+export interface LinkContext {
+  readonly transport: MessageTransport;
+  readonly alarms: Alarms;
+  readonly rng: Rng;
+  readonly logger: Logger;
+  readonly clientId: string;
+}
+
+export interface LinkWatcher {
+  /** After Hello. */
+  onOpen?(): void;
+  onLost?(error: OttlaError): void;
+  onDrain?(): void;
+}
+
+export class BrokerLink {
+  readonly address: string;
+  readonly #context: LinkContext;
+  readonly #watchers = new Set<LinkWatcher>();
+  #current: BrokerConnection | undefined;
+  #attempt: Promise<BrokerConnection> | undefined;
+  #failures = 0;
+  #notBeforeMs = 0;
+  #hello: HelloResponse | undefined;
+  #isClosed = false;
+
+  constructor(address: string, context: LinkContext) {
+    this.address = address;
+    this.#context = context;
+  }
+
+  /** The open connection, after its Hello. */
+  get current(): BrokerConnection | undefined {
+    return this.#current;
+  }
+
+  /** What the broker said of itself when it was last reached. */
+  get hello(): HelloResponse | undefined {
+    return this.#hello;
+  }
+
+  watch(watcher: LinkWatcher): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /** The open connection, or the outcome of one attempt to make one, begun when the back-off allows it. */
+  get(): Promise<BrokerConnection> {
+    if (this.#current !== undefined) return Promise.resolve(this.#current);
+    if (this.#isClosed) return Promise.reject(new OttlaError("CLOSED"));
+    this.#attempt ??= this.#open().finally(() => {
+      this.#attempt = undefined;
+    });
+    return this.#attempt;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#current?.close(new OttlaError("CLOSED", "the client was closed"));
+  }
+
+  async #open(): Promise<BrokerConnection> {
+    const { alarms } = this.#context;
+    const waitMs = this.#notBeforeMs - alarms.nowMs();
+    if (waitMs > 0) await alarms.sleep(waitMs);
+    try {
+      const timedOut = () =>
+        new OttlaError("CONNECTION_FAILED", `${this.address}: no answer in ${ATTEMPT_TIMEOUT_MS} ms`);
+      return await alarms.within(this.#connect(), ATTEMPT_TIMEOUT_MS, timedOut);
+    } catch (error) {
+      this.#holdOff();
+      throw connectFailure(this.address, error);
+    }
+  }
+
+  /** May end after `#open` gave it up: then the late connection is dropped, or kept if it is still of use. */
+  async #connect(): Promise<BrokerConnection> {
+    const { transport, alarms, clientId } = this.#context;
+    const connection = this.#start(await transport.connect(this.address));
+    this.#hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS);
+    if (this.#isClosed || this.#current !== undefined) {
+      connection.close(new OttlaError("CLOSED", "not needed any more"));
+      throw new OttlaError("CLOSED");
+    }
+    this.#current = connection;
+    this.#context.logger.debug("broker_connected", { address: this.address, afterMs: alarms.nowMs() });
+    for (const watcher of this.#watchers) watcher.onOpen?.();
+    return connection;
+  }
+
+  #start(raw: MessageConnection): BrokerConnection {
+    const connection: BrokerConnection = new BrokerConnection(raw, {
+      alarms: this.#context.alarms,
+      events: {
+        onClosed: (error) => this.#lost(connection, error),
+        onDrain: () => {
+          for (const watcher of this.#watchers) watcher.onDrain?.();
+        },
+      },
+    });
+    return connection;
+  }
+
+  #lost(connection: BrokerConnection, error: OttlaError): void {
+    if (this.#current !== connection) return;
+    this.#current = undefined;
+    if (this.#context.alarms.nowMs() - connection.openedMs >= GOOD_MS) this.#failures = 0;
+    this.#holdOff();
+    this.#context.logger.debug("broker_connection_lost", { address: this.address, reason: error.message });
+    for (const watcher of this.#watchers) watcher.onLost?.(error);
+  }
+
+  #holdOff(): void {
+    this.#failures++;
+    this.#notBeforeMs = this.#context.alarms.nowMs() + backoffMs(this.#failures, this.#context.rng);
+  }
+}
+
+function connectFailure(address: string, error: unknown): OttlaError {
+  if (error instanceof TransportError) {
+    const code = error.kind === "not-ottla" ? "PROTOCOL_ERROR" : "CONNECTION_FAILED";
+    return new OttlaError(code, error.message, { cause: error });
+  }
+  if (error instanceof OttlaError && error.code !== "CONNECTION_LOST" && error.code !== "REQUEST_TIMED_OUT")
+    return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new OttlaError("CONNECTION_FAILED", message.includes(address) ? message : `${address}: ${message}`, {
+    cause: error,
+  });
+}

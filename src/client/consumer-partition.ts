@@ -1,0 +1,60 @@
+// What a consumer knows of one partition that it reads.
+import type { TopicId } from "../model/ids.ts";
+import type { StartPosition } from "./types.ts";
+
+export class ConsumerPartition {
+  readonly topic: string;
+  readonly index: number;
+  /** Of the topic when it was last fetched from: another one means that the topic was made anew. */
+  topicId: TopicId | undefined;
+  /** Offset of the next record to give; -1 until known. */
+  position = -1;
+  /** Offset to fetch next: `position` plus what is buffered. */
+  fetchOffset = -1;
+  /** Where to go, still to be looked up. */
+  start: StartPosition | undefined;
+  isResolving = false;
+  /** Where reading ends by itself (untilEnd), exclusive. */
+  endOffset: number | undefined;
+  highWatermark = -1;
+  /** Raised by each jump: what was fetched before it is void. */
+  version = 0;
+  /** The fetch that is under way for it. */
+  fetch: object | undefined;
+  /** Waits for a back-off or for metadata. */
+  isBlocked = false;
+  /** Failures in a row. */
+  failureCount = 0;
+  missingCount = 0;
+  /** Fetched and not yet given. */
+  bufferedBytes = 0;
+
+  constructor(topic: string, index: number, start: StartPosition) {
+    this.topic = topic;
+    this.index = index;
+    this.start = start;
+  }
+
+  get isAtEnd(): boolean {
+    return this.endOffset !== undefined && this.start === undefined && this.position >= this.endOffset;
+  }
+
+  /** Forgets what was fetched, goes on at `start`. */
+  jump(start: StartPosition): void {
+    this.version++;
+    this.fetch = undefined;
+    this.isResolving = false;
+    this.bufferedBytes = 0;
+    if (typeof start === "object" && "offset" in start) this.arrive(start.offset);
+    else {
+      this.start = start;
+      this.position = this.fetchOffset = -1;
+    }
+  }
+
+  arrive(offset: number): void {
+    this.start = undefined;
+    this.isResolving = false;
+    this.position = this.fetchOffset = offset;
+  }
+}

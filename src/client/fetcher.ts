@@ -1,0 +1,364 @@
+// Fetches ahead of a consumer: a partition is in at most one fetch at a time and is fetched again while its records are being
+// worked on, as far as the buffer allows. Partitions that are known to have more travel in two fetches, since two under way
+// are faster than one. An answer is only used if nobody moved the partition meanwhile.
+import { keepable } from "../base/bytes.ts";
+import { Ring } from "../base/ring.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { forEachBatch, lastOffsetAt } from "../model/record-batch.ts";
+import { API, type FetchResponse } from "../wire/native/apis.ts";
+import { backoffMs } from "./backoff.ts";
+import type { BrokerLink } from "./broker-link.ts";
+import type { ConsumerPartition } from "./consumer-partition.ts";
+import type { ClientContext } from "./context.ts";
+import { partitionOf } from "./metadata-cache.ts";
+import { resolveStarts } from "./offset-lookup.ts";
+import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+
+export interface FetchSettings {
+  readonly minBytes: number;
+  readonly maxWaitMs: number;
+  readonly maxBytes: number;
+  readonly maxPartitionBytes: number;
+  readonly onOutOfRange: "start" | "end" | "error";
+}
+
+/** A run of whole batches of one partition, given from `at` on. */
+export interface Chunk {
+  readonly partition: ConsumerPartition;
+  readonly version: number;
+  readonly bytes: Uint8Array;
+  at: number;
+}
+
+interface Fetch {
+  readonly link: BrokerLink;
+  readonly partitions: readonly ConsumerPartition[];
+  readonly versions: readonly number[];
+  readonly maxBytes: number;
+}
+
+interface Ready {
+  readonly partition: ConsumerPartition;
+  readonly leaderEpoch: number;
+}
+
+const FETCHES_PER_BROKER_MAX = 4;
+/** Entries per request, so that they fit an envelope. */
+const ENTRIES_MAX = 512;
+/** What a broker may take beyond the long poll. */
+const ANSWER_TIMEOUT_MS = 30_000;
+
+export class Fetcher {
+  readonly #context: ClientContext;
+  readonly #settings: FetchSettings;
+  readonly #partitions: readonly ConsumerPartition[];
+  readonly #onProgress: () => void;
+  readonly #chunks = new Ring<Chunk>();
+  readonly #underWay = new Map<BrokerLink, number>();
+  readonly #connecting = new Set<BrokerLink>();
+  #bufferedBytes = 0;
+  #reservedBytes = 0;
+  #turn = 0;
+  #isPlanned = false;
+  #isStopped = false;
+  #failure: OttlaError | undefined;
+
+  /** `onProgress`: there is a chunk, a failure, or a partition has arrived at its start. */
+  constructor(
+    context: ClientContext,
+    settings: FetchSettings,
+    world: { readonly partitions: readonly ConsumerPartition[]; readonly onProgress: () => void },
+  ) {
+    this.#context = context;
+    this.#settings = settings;
+    this.#partitions = world.partitions;
+    this.#onProgress = world.onProgress;
+  }
+
+  /** Ends the reading, once what was fetched before it has been given. */
+  get failure(): OttlaError | undefined {
+    return this.#failure;
+  }
+
+  /** Looks for work after everything of this turn. */
+  plan(): void {
+    if (this.#isPlanned || this.#isStopped) return;
+    this.#isPlanned = true;
+    this.#context.timers.defer(() => {
+      this.#isPlanned = false;
+      if (!this.#isStopped && this.#failure === undefined) this.#planNow();
+    });
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#chunks.clear();
+  }
+
+  /** The chunk to give from next; call `finish` when it has been given. */
+  peek(): Chunk | undefined {
+    for (;;) {
+      const chunk = this.#chunks.peek();
+      if (chunk === undefined || chunk.version === chunk.partition.version) return chunk;
+      this.#drop();
+    }
+  }
+
+  finish(chunk: Chunk): void {
+    if (chunk.version === chunk.partition.version) chunk.partition.bufferedBytes -= chunk.bytes.length;
+    this.#drop();
+  }
+
+  fail(error: OttlaError): void {
+    this.#failure ??= error;
+    this.#onProgress();
+  }
+
+  #drop(): void {
+    const chunk = this.#chunks.shift();
+    this.#bufferedBytes -= chunk?.bytes.length ?? 0;
+    this.plan();
+  }
+
+  #planNow(): void {
+    this.#resolveStarts();
+    const groups = new Map<BrokerLink, Ready[]>();
+    const count = this.#partitions.length;
+    this.#turn = (this.#turn + 1) % Math.max(1, count);
+    for (let step = 0; step < count; step++) {
+      const partition = this.#partitions[(this.#turn + step) % count] as ConsumerPartition;
+      if (!this.#wantsFetch(partition)) continue;
+      this.#assign(partition, groups);
+    }
+    for (const [link, ready] of groups) this.#fetchFrom(link, ready);
+  }
+
+  #wantsFetch(partition: ConsumerPartition): boolean {
+    if (partition.fetchOffset < 0 || partition.fetch !== undefined || partition.isBlocked) return false;
+    if (partition.endOffset !== undefined && partition.fetchOffset >= partition.endOffset) return false;
+    return partition.bufferedBytes < 2 * this.#settings.maxPartitionBytes;
+  }
+
+  #assign(partition: ConsumerPartition, groups: Map<BrokerLink, Ready[]>): void {
+    const topic = this.#context.metadata.peek(partition.topic);
+    const metadata = partitionOf(topic, partition.index);
+    const link = metadata === undefined ? undefined : this.#context.pool.linkOfNode(metadata.leader);
+    if (topic === undefined || metadata === undefined || link === undefined) return this.#block(partition, true);
+    if (partition.topicId !== undefined && partition.topicId !== topic.topicId) {
+      partition.topicId = topic.topicId;
+      return this.#lose(
+        partition,
+        new OttlaError("UNKNOWN_TOPIC_ID", `${partition.topic} was deleted and created again`),
+      );
+    }
+    partition.topicId = topic.topicId;
+    const ready = { partition, leaderEpoch: metadata.leaderEpoch };
+    const group = groups.get(link);
+    if (group === undefined) groups.set(link, [ready]);
+    else group.push(ready);
+  }
+
+  #fetchFrom(link: BrokerLink, ready: readonly Ready[]): void {
+    if (link.current === undefined) return this.#connect(link, ready);
+    const underWay = this.#underWay.get(link) ?? 0;
+    const isBehind = ({ partition }: Ready) => partition.fetchOffset < partition.highWatermark;
+    if (underWay === 0 && ready.filter(isBehind).length >= 2) {
+      const half = Math.ceil(ready.length / 2);
+      this.#fetch(link, ready.slice(0, half));
+      this.#fetch(link, ready.slice(half));
+    } else if (underWay < FETCHES_PER_BROKER_MAX) this.#fetch(link, ready);
+  }
+
+  #connect(link: BrokerLink, ready: readonly Ready[]): void {
+    if (this.#connecting.has(link)) return;
+    this.#connecting.add(link);
+    link.get().then(
+      () => {
+        this.#connecting.delete(link);
+        this.plan();
+      },
+      (error: unknown) => {
+        this.#connecting.delete(link);
+        const failure = asOttlaError(error);
+        for (const { partition } of ready) this.#refused(partition, failure);
+      },
+    );
+  }
+
+  #fetch(link: BrokerLink, all: readonly Ready[]): void {
+    const { maxBytes, maxPartitionBytes, maxWaitMs, minBytes } = this.#settings;
+    const ready = all.slice(0, ENTRIES_MAX);
+    const takenBytes = this.#bufferedBytes + this.#reservedBytes;
+    const roomBytes = Math.min(maxBytes, ready.length * maxPartitionBytes, 2 * maxBytes - takenBytes);
+    if (link.current === undefined || (roomBytes < Math.min(maxBytes, maxPartitionBytes) && takenBytes > 0)) return;
+    const partitions = ready.map(({ partition }) => partition);
+    const versions = partitions.map((partition) => partition.version);
+    const fetch: Fetch = { link, partitions, versions, maxBytes: Math.max(1, roomBytes) };
+    for (const partition of partitions) partition.fetch = fetch;
+    this.#reservedBytes += fetch.maxBytes;
+    this.#underWay.set(link, (this.#underWay.get(link) ?? 0) + 1);
+    const entries = ready.map(({ partition, leaderEpoch }) => ({
+      topicId: partition.topicId as NonNullable<typeof partition.topicId>,
+      partition: partition.index,
+      leaderEpoch,
+      offset: partition.fetchOffset,
+      maxBytes: maxPartitionBytes,
+    }));
+    link.current.request(
+      API.FETCH,
+      {
+        request: { maxWaitMs, minBytes, maxBytes: fetch.maxBytes, entries },
+        bodies: [],
+        timeoutMs: maxWaitMs + ANSWER_TIMEOUT_MS,
+      },
+      {
+        onAnswer: (response, bodies, isLast) => this.#onPart(fetch, { response, bodies, isLast }),
+        onFailure: (error) => this.#onFailure(fetch, error),
+      },
+    );
+  }
+
+  #onPart(
+    fetch: Fetch,
+    part: { readonly response: FetchResponse; readonly bodies: readonly Uint8Array[]; readonly isLast: boolean },
+  ): void {
+    for (const entry of part.response.entries) {
+      const partition = fetch.partitions[entry.index];
+      if (this.#isStopped || partition === undefined || fetch.versions[entry.index] !== partition.version) continue;
+      this.#onEntry(partition, entry, part.bodies[entry.body]);
+    }
+    if (part.isLast) this.#ended(fetch);
+    this.#onProgress();
+  }
+
+  #onEntry(partition: ConsumerPartition, entry: FetchResponse["entries"][number], body: Uint8Array | undefined): void {
+    if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition);
+    if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error));
+    partition.failureCount = partition.missingCount = 0;
+    partition.highWatermark = entry.highWatermark;
+    if (body === undefined || body.length === 0) return;
+    try {
+      let nextOffset = -1;
+      forEachBatch(body, (position) => {
+        nextOffset = lastOffsetAt(body, position) + 1;
+      });
+      if (nextOffset <= partition.fetchOffset) throw new RangeError("batches that do not reach the asked offset");
+      this.#take(partition, body, nextOffset);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.#refused(partition, new OttlaError("CORRUPT_MESSAGE", error.message));
+    }
+  }
+
+  #take(partition: ConsumerPartition, body: Uint8Array, nextOffset: number): void {
+    const bytes = keepable(body);
+    partition.fetchOffset = nextOffset;
+    partition.bufferedBytes += bytes.length;
+    this.#bufferedBytes += bytes.length;
+    this.#chunks.push({ partition, version: partition.version, bytes, at: 0 });
+  }
+
+  #ended(fetch: Fetch): void {
+    this.#reservedBytes -= fetch.maxBytes;
+    this.#underWay.set(fetch.link, (this.#underWay.get(fetch.link) ?? 1) - 1);
+    for (const partition of fetch.partitions) if (partition.fetch === fetch) partition.fetch = undefined;
+    this.plan();
+  }
+
+  #onFailure(fetch: Fetch, error: OttlaError): void {
+    this.#ended(fetch);
+    for (const [index, partition] of fetch.partitions.entries()) {
+      if (partition.version === fetch.versions[index]) this.#refused(partition, error);
+    }
+  }
+
+  /** What was fetched before is given first; then the fetch that asks again decides. */
+  #outOfRange(partition: ConsumerPartition): void {
+    if (partition.bufferedBytes > 0) return this.#block(partition, false);
+    const offset = partition.fetchOffset;
+    const message = `${partition.topic}-${partition.index}: offset ${offset} is below the log start or above the log end`;
+    this.#lose(partition, new OttlaError("OFFSET_OUT_OF_RANGE", message));
+  }
+
+  /** The position means nothing any more. */
+  #lose(partition: ConsumerPartition, error: OttlaError): void {
+    const { onOutOfRange } = this.#settings;
+    if (onOutOfRange === "error") return this.fail(error);
+    const { topic, index, position } = partition;
+    this.#context.logger.warn("consumer_position_reset", { topic, partition: index, position, to: onOutOfRange });
+    partition.jump(onOutOfRange);
+    this.plan();
+  }
+
+  #refused(partition: ConsumerPartition, error: OttlaError): void {
+    if (this.#isStopped) return;
+    if (!error.retriable) {
+      const message = `${partition.topic}-${partition.index}: ${error.message}`;
+      return this.fail(new OttlaError(error.code, message, { cause: error }));
+    }
+    this.#context.logger.debug("fetch_refused", {
+      topic: partition.topic,
+      partition: partition.index,
+      code: error.code,
+    });
+    this.#block(partition, isStale(error.code));
+  }
+
+  #block(partition: ConsumerPartition, isMetadataStale: boolean): void {
+    if (partition.isBlocked) return;
+    partition.isBlocked = true;
+    partition.failureCount++;
+    const waitMs = backoffMs(partition.failureCount, this.#context.rng);
+    const unblock = () => {
+      partition.isBlocked = false;
+      this.plan();
+    };
+    if (!isMetadataStale) {
+      this.#context.alarms.after(waitMs, unblock);
+      return;
+    }
+    this.#context.metadata.refresh(partition.topic).then(
+      (topic) => {
+        if (partitionOf(topic, partition.index) === undefined) this.#missing(partition);
+        this.#context.alarms.after(waitMs, unblock);
+      },
+      (error: unknown) => {
+        const { code } = asOttlaError(error);
+        if (isTopicGone(code)) this.#missing(partition);
+        this.#context.alarms.after(waitMs, unblock);
+      },
+    );
+  }
+
+  #missing(partition: ConsumerPartition): void {
+    if (++partition.missingCount < MISSING_MAX || this.#isStopped) return;
+    this.fail(
+      new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${partition.topic}-${partition.index} does not exist any more`),
+    );
+  }
+
+  /** Looks up where partitions start that do not know it. */
+  #resolveStarts(): void {
+    const lost = this.#partitions.filter((partition) => partition.start !== undefined && !partition.isResolving);
+    if (lost.length === 0) return;
+    const versions = lost.map((partition) => partition.version);
+    const queries = lost.map(({ topic, index, start }) => ({
+      topic,
+      partition: index,
+      from: start ?? "start",
+      wantsEnd: false,
+    }));
+    for (const partition of lost) partition.isResolving = true;
+    resolveStarts(this.#context, queries).then(
+      (found) => {
+        for (const [index, partition] of lost.entries()) {
+          const offset = found[index]?.offset;
+          if (partition.version === versions[index] && offset !== undefined) partition.arrive(offset);
+        }
+        this.#onProgress();
+        this.plan();
+      },
+      (error: unknown) => this.fail(asOttlaError(error)),
+    );
+  }
+}

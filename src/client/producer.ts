@@ -1,0 +1,343 @@
+// The producer: takes records in order, holds them within its bound, and tells each caller what became of its record.
+import { Ring } from "../base/ring.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
+import type { TopicMetadata } from "../wire/native/apis.ts";
+import { Accumulator } from "./accumulator.ts";
+import { orAborted } from "./aborted.ts";
+import type { Alarm } from "./alarms.ts";
+import type { ClientContext } from "./context.ts";
+import { topicInfoOf } from "./metadata-cache.ts";
+import { type NormalRecord, normalise, wireAcks } from "./outgoing.ts";
+import { partitionOfKey } from "./partitioner.ts";
+import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
+import { FlushTracker } from "./flush-tracker.ts";
+import { type BatchFate, Sender, withOutcome } from "./sender.ts";
+import type { OutgoingRecord, Producer, ProducerOptions, SendOptions, SendResult, TopicInfo } from "./types.ts";
+
+interface PendingSend extends BatchWaiter {
+  readonly topic: string;
+  readonly record: OutgoingRecord;
+  readonly acks: number;
+  readonly signal: AbortSignal | undefined;
+  /** While it waits for metadata or for room; then its batch has one. */
+  alarm: Alarm | undefined;
+  onAbort: (() => void) | undefined;
+  isSettled: boolean;
+}
+
+const DEFAULTS = {
+  acks: "all",
+  lingerMs: 5,
+  batchBytes: 65_536,
+  compression: "none",
+  deliveryTimeoutMs: 120_000,
+  requestTimeoutMs: 30_000,
+  bufferBytes: 32 * 1024 * 1024,
+  maxInFlight: 16,
+  partitioner: partitionOfKey,
+} as const satisfies ProducerOptions;
+
+const CLOSE_TIMEOUT_MS = 5_000;
+
+type Settings = typeof DEFAULTS & ProducerOptions;
+
+export class ProducerImpl implements Producer {
+  readonly #context: ClientContext;
+  readonly #options: Required<Omit<ProducerOptions, "onBatch">> & Pick<ProducerOptions, "onBatch">;
+  readonly #accumulator: Accumulator;
+  readonly #sender: Sender;
+  readonly #flushes = new FlushTracker();
+  /** Sends of topics whose metadata is on its way. */
+  readonly #byTopic = new Map<string, Ring<PendingSend>>();
+  /** Sends that wait for room, in order. */
+  readonly #waiting = new Ring<PendingSend>();
+  readonly #inFlight = new Set<ProduceBatch>();
+  readonly #scratch: NormalRecord = { key: null, value: null, headers: [], timestamp: 0 };
+  readonly #onClosed: () => void;
+  #room: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
+  #isClosing = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(context: ClientContext, options: ProducerOptions, onClosed: () => void) {
+    this.#context = context;
+    this.#options = withDefaults(options);
+    this.#onClosed = onClosed;
+    this.#accumulator = new Accumulator(context, this.#options, {
+      onBatchOpened: (batch) => this.#batchOpened(batch),
+      onDue: (lane) => this.#sender.route(lane),
+    });
+    this.#sender = new Sender(context, this.#options, {
+      accumulator: this.#accumulator,
+      settle: (batch, fate) => this.#settle(batch, fate),
+    });
+  }
+
+  send(topic: string, record: OutgoingRecord, options: SendOptions = {}): Promise<SendResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosing) return reject(new OttlaError("CLOSED", "the producer was closed"));
+      if (options.signal?.aborted === true) return reject(new OttlaError("ABORTED"));
+      const acks = wireAcks(options.acks ?? this.#options.acks);
+      const generation = this.#flushes.begin();
+      const send: PendingSend = {
+        topic,
+        record,
+        acks,
+        signal: options.signal,
+        resolve,
+        reject,
+        index: 0,
+        generation,
+        alarm: undefined,
+        onAbort: undefined,
+        isSettled: false,
+      };
+      this.#admit(send);
+    });
+  }
+
+  async sendBatch(topic: string, records: readonly OutgoingRecord[], options?: SendOptions): Promise<SendResult[]> {
+    const settled = await Promise.allSettled(records.map((record) => this.send(topic, record, options)));
+    const errors = settled.flatMap((result) => (result.status === "rejected" ? [result.reason as OttlaError] : []));
+    if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${records.length} records failed`);
+    return settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  }
+
+  enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined {
+    if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+    const metadata = this.#context.metadata.peek(topic);
+    if (metadata === undefined) throw new OttlaError("INVALID_REQUEST", `call prepare("${topic}") before enqueue`);
+    // A caller that does not wait must not fill the memory.
+    if (this.#accumulator.bufferedBytes >= 2 * this.#options.bufferBytes) {
+      throw new OttlaError("BUSY", "the buffer is full: wait for the promise that enqueue returned");
+    }
+    this.#append(metadata, record, {
+      acks: wireAcks(options?.acks ?? this.#options.acks),
+      waiter: undefined,
+      generation: this.#flushes.current,
+    });
+    return this.#isFull ? this.#untilRoom() : undefined;
+  }
+
+  async prepare(topic: string): Promise<TopicInfo> {
+    if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+    const metadata = await this.#context.metadata.get(topic);
+    refuseDeleting(metadata);
+    return topicInfoOf(metadata);
+  }
+
+  flush(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const done = this.#flushes.flush();
+    this.#accumulator.makeAllDue();
+    return orAborted(done, options.signal);
+  }
+
+  close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(options.timeoutMs ?? CLOSE_TIMEOUT_MS);
+    return this.#closing;
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    this.#isClosing = true;
+    const gaveUp = () => new OttlaError("CLOSED", `not everything was sent within ${timeoutMs} ms`);
+    try {
+      await this.#context.alarms.within(this.flush(), timeoutMs, gaveUp);
+    } catch (error) {
+      this.#context.logger.warn("producer_closed_with_errors", { reason: asOttlaError(error).message });
+    }
+    this.#giveUp();
+    this.#onClosed();
+  }
+
+  /** Tells everything that is left that it was not, or may not have been, sent. */
+  #giveUp(): void {
+    const closed = new OttlaError("CLOSED", "the producer was closed first");
+    this.#sender.close();
+    for (const queue of [...this.#byTopic.values(), this.#waiting]) {
+      for (let send = queue.shift(); send !== undefined; send = queue.shift()) {
+        this.#rejectSend(send, withOutcome(closed, "not appended"));
+      }
+    }
+    for (const batch of [...this.#inFlight]) {
+      const outcome = batch.state === "in-flight" ? "unknown" : "not appended";
+      this.#settle(batch, { kind: "failed", error: withOutcome(closed, outcome) });
+    }
+    this.#accumulator.drain();
+    this.#makeRoom();
+  }
+
+  get #isFull(): boolean {
+    return this.#accumulator.bufferedBytes >= this.#options.bufferBytes;
+  }
+
+  #admit(send: PendingSend): void {
+    const queue = this.#byTopic.get(send.topic);
+    if (queue !== undefined) return this.#wait(send, queue);
+    const metadata = this.#context.metadata.peek(send.topic);
+    if (metadata === undefined) {
+      this.#load(send.topic);
+      return this.#admit(send);
+    }
+    if (this.#waiting.length > 0 || this.#isFull) {
+      this.#wait(send, this.#waiting);
+      return this.#accumulator.makeAllDue();
+    }
+    this.#accept(send, metadata);
+  }
+
+  /** Fetches the topic's metadata; its sends queue up meanwhile. */
+  #load(topic: string): void {
+    const queue = new Ring<PendingSend>();
+    this.#byTopic.set(topic, queue);
+    this.#context.metadata.get(topic).then(
+      () => {
+        this.#byTopic.delete(topic);
+        for (let send = queue.shift(); send !== undefined; send = queue.shift()) if (!send.isSettled) this.#admit(send);
+      },
+      (error: unknown) => {
+        this.#byTopic.delete(topic);
+        const failure = withOutcome(asOttlaError(error), "not appended");
+        for (let send = queue.shift(); send !== undefined; send = queue.shift()) this.#rejectSend(send, failure);
+      },
+    );
+  }
+
+  #wait(send: PendingSend, queue: Ring<PendingSend>): void {
+    queue.push(send);
+    if (send.alarm === undefined) {
+      const { deliveryTimeoutMs } = this.#options;
+      const timedOut = () => new OttlaError("DELIVERY_TIMED_OUT", `not sent within ${deliveryTimeoutMs} ms`);
+      send.alarm = this.#context.alarms.after(deliveryTimeoutMs, () =>
+        this.#rejectSend(send, withOutcome(timedOut(), "not appended")),
+      );
+    }
+    if (send.signal !== undefined && send.onAbort === undefined) {
+      send.onAbort = () => this.#rejectSend(send, new OttlaError("ABORTED", undefined, { outcome: "not appended" }));
+      send.signal.addEventListener("abort", send.onAbort, { once: true });
+    }
+  }
+
+  #stopWaiting(send: PendingSend): void {
+    this.#context.alarms.cancel(send.alarm);
+    if (send.onAbort !== undefined) send.signal?.removeEventListener("abort", send.onAbort);
+  }
+
+  #rejectSend(send: PendingSend, error: OttlaError): void {
+    if (send.isSettled) return;
+    send.isSettled = true;
+    this.#stopWaiting(send);
+    send.reject(error);
+    this.#flushes.end(send.generation);
+  }
+
+  #accept(send: PendingSend, metadata: TopicMetadata): void {
+    try {
+      this.#append(metadata, send.record, { acks: send.acks, waiter: send, generation: send.generation });
+      this.#stopWaiting(send);
+      send.isSettled = true;
+    } catch (error) {
+      this.#rejectSend(send, withOutcome(asOttlaError(error), "not appended"));
+    }
+  }
+
+  #append(
+    topic: TopicMetadata,
+    record: OutgoingRecord,
+    how: { readonly acks: number; readonly waiter: BatchWaiter | undefined; readonly generation: number },
+  ): void {
+    refuseDeleting(topic);
+    const timestamp = record.timestamp ?? this.#context.clock.wallMs();
+    normalise(record, timestamp, this.#scratch);
+    this.#accumulator.append({ topic, partition: record.partition, record: this.#scratch, ...how });
+    if (this.#isFull) this.#accumulator.makeAllDue();
+  }
+
+  #batchOpened(batch: ProduceBatch): void {
+    this.#inFlight.add(batch);
+    this.#flushes.begin(batch.generation);
+    this.#sender.watchDeadline(batch);
+    // While somebody waits for a flush, nothing lingers: records that waited for room belong to it.
+    if (this.#flushes.isFlushing) this.#context.timers.defer(() => this.#accumulator.makeAllDue());
+  }
+
+  #settle(batch: ProduceBatch, fate: BatchFate): void {
+    this.#inFlight.delete(batch);
+    this.#context.alarms.cancel(batch.alarm);
+    batch.state = "settled";
+    const sizeBytes = batch.bytes?.length ?? batch.sizeBytes;
+    this.#accumulator.release(batch);
+    this.#tellWaiters(batch, fate);
+    if (fate.kind === "failed" && batch.hasEnqueued) {
+      this.#flushes.fail(fate.error, batch.recordCount - batch.waiters.length);
+    }
+    this.#report(batch, fate, sizeBytes);
+    this.#flushes.end(batch.generation);
+    if (!this.#isFull) this.#makeRoom();
+  }
+
+  #tellWaiters(batch: ProduceBatch, fate: BatchFate): void {
+    const { topic, partition } = batch.lane;
+    for (const waiter of batch.waiters) {
+      if (fate.kind === "failed") waiter.reject(fate.error);
+      else {
+        const offset = fate.baseOffset === undefined ? undefined : fate.baseOffset + waiter.index;
+        waiter.resolve({ topic, partition, offset });
+      }
+      this.#flushes.end(waiter.generation);
+    }
+  }
+
+  #report(batch: ProduceBatch, fate: BatchFate, sizeBytes: number): void {
+    try {
+      this.#options.onBatch?.({
+        topic: batch.lane.topic,
+        partition: batch.lane.partition,
+        recordCount: batch.recordCount,
+        sizeBytes,
+        baseOffset: fate.kind === "appended" ? fate.baseOffset : undefined,
+        latencyMs: this.#context.alarms.nowMs() - batch.createdMs,
+        error: fate.kind === "failed" ? fate.error : undefined,
+      });
+    } catch (error) {
+      this.#context.logger.error("on_batch_threw", { reason: asOttlaError(error).message });
+    }
+  }
+
+  #untilRoom(): Promise<void> {
+    if (this.#room === undefined) {
+      let resolve: () => void = () => {};
+      const promise = new Promise<void>((done) => {
+        resolve = done;
+      });
+      this.#room = { promise, resolve };
+    }
+    return this.#room.promise;
+  }
+
+  #makeRoom(): void {
+    while (this.#waiting.length > 0 && !this.#isFull) {
+      const send = this.#waiting.shift();
+      if (send === undefined || send.isSettled) continue;
+      const metadata = this.#context.metadata.peek(send.topic);
+      if (metadata === undefined) this.#admit(send);
+      else this.#accept(send, metadata);
+    }
+    if (this.#isFull && !this.#isClosing) return;
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}
+
+function withDefaults(options: ProducerOptions): Settings & { readonly acks: NonNullable<ProducerOptions["acks"]> } {
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const settings = { ...DEFAULTS, ...given } as Settings;
+  wireAcks(settings.acks);
+  for (const key of ["batchBytes", "deliveryTimeoutMs", "requestTimeoutMs", "bufferBytes", "maxInFlight"] as const) {
+    if (!(settings[key] > 0))
+      throw new OttlaError("INVALID_CONFIG", `${key} takes a positive number, not ${settings[key]}`);
+  }
+  return settings;
+}
+
+function refuseDeleting(topic: TopicMetadata): void {
+  if (topic.isDeleting) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic.name} is being deleted`);
+}

@@ -1,0 +1,388 @@
+// Carries due batches to the brokers that lead their partitions: several batches to a request, several requests in flight, and
+// decides what becomes of a batch that was refused.
+//
+// Order: the batches of one lane are sent in order, up to `maxInFlight` requests at once. One that is refused and sent again may
+// thus come after a later one that was already under way; from then on later ones wait (Lane.next). Only idempotence can do more.
+// A batch whose outcome is unknown is never sent again: it could be there twice.
+import { Ring } from "../base/ring.ts";
+import { asOttlaError, OttlaError, type ErrorName, type Outcome } from "../model/errors.ts";
+import {
+  API,
+  type PartitionMetadata,
+  type ProduceRequest,
+  type ProduceResponse,
+  type TopicMetadata,
+} from "../wire/native/apis.ts";
+import { LIMITS } from "../wire/native/protocol.ts";
+import type { Accumulator } from "./accumulator.ts";
+import { backoffMs } from "./backoff.ts";
+import type { BrokerConnection } from "./broker-connection.ts";
+import type { BrokerLink } from "./broker-link.ts";
+import type { ClientContext } from "./context.ts";
+import { partitionOf } from "./metadata-cache.ts";
+import type { Lane, ProduceBatch } from "./produce-batch.ts";
+import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+
+export interface SenderOptions {
+  readonly requestTimeoutMs: number;
+  readonly deliveryTimeoutMs: number;
+  readonly maxInFlight: number;
+}
+
+export type BatchFate =
+  | { readonly kind: "appended"; readonly baseOffset: number | undefined }
+  | { readonly kind: "failed"; readonly error: OttlaError };
+
+/** Batches per request: with their small bodies they fit one envelope. */
+const ENTRIES_MAX = 512;
+/** Looks again at a congested connection, should its drain not be told. */
+const CONGESTION_RECHECK_MS = 20;
+const ACKS_IN_TURN = [-1, 1, 0] as const;
+
+interface Target {
+  readonly nodeId: number;
+  readonly link: BrokerLink;
+  /** Lanes with something to send, by ACKS_IN_TURN. */
+  readonly queues: readonly Ring<Lane>[];
+  readonly unwatch: () => void;
+  inFlightCount: number;
+  turn: number;
+  isPumpDeferred: boolean;
+  isConnecting: boolean;
+  isCongested: boolean;
+}
+
+interface Outgoing {
+  readonly batches: ProduceBatch[];
+  readonly acks: number;
+}
+
+export class Sender {
+  readonly #context: ClientContext;
+  readonly #options: SenderOptions;
+  readonly #accumulator: Accumulator;
+  readonly #settle: (batch: ProduceBatch, fate: BatchFate) => void;
+  readonly #targets = new Map<BrokerLink, Target>();
+  #isClosed = false;
+
+  constructor(
+    context: ClientContext,
+    options: SenderOptions,
+    parts: { readonly accumulator: Accumulator; readonly settle: (batch: ProduceBatch, fate: BatchFate) => void },
+  ) {
+    this.#context = context;
+    this.#options = options;
+    this.#accumulator = parts.accumulator;
+    this.#settle = parts.settle;
+  }
+
+  /** Starts the batch's delivery timeout. */
+  watchDeadline(batch: ProduceBatch): void {
+    batch.alarm = this.#context.alarms.after(this.#options.deliveryTimeoutMs, () => this.#expire(batch));
+  }
+
+  /** Queues the lane at its leader if it has something to send. */
+  route(lane: Lane): void {
+    if (this.#isClosed || lane.isQueued || lane.next() === undefined) return;
+    const topic = this.#context.metadata.peek(lane.topic);
+    const partition = partitionOf(topic, lane.partition);
+    const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
+    if (link === undefined || partition === undefined) return this.#block(lane, true);
+    const target = this.#target(link, partition.leader);
+    lane.isQueued = true;
+    target.queues[ACKS_IN_TURN.indexOf(lane.acks as -1 | 0 | 1)]?.push(lane);
+    this.#deferPump(target);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const target of this.#targets.values()) target.unwatch();
+  }
+
+  #target(link: BrokerLink, nodeId: number): Target {
+    let target = this.#targets.get(link);
+    if (target === undefined) {
+      const created: Target = {
+        nodeId,
+        link,
+        queues: ACKS_IN_TURN.map(() => new Ring<Lane>()),
+        unwatch: link.watch({ onDrain: () => this.#pump(created), onOpen: () => this.#pump(created) }),
+        inFlightCount: 0,
+        turn: 0,
+        isPumpDeferred: false,
+        isConnecting: false,
+        isCongested: false,
+      };
+      this.#targets.set(link, created);
+      target = created;
+    }
+    return target;
+  }
+
+  /** After everything of this turn, so that batches that became due together travel together. */
+  #deferPump(target: Target): void {
+    if (target.isPumpDeferred) return;
+    target.isPumpDeferred = true;
+    this.#context.timers.defer(() => {
+      target.isPumpDeferred = false;
+      this.#pump(target);
+    });
+  }
+
+  #pump(target: Target): void {
+    while (!this.#isClosed && target.inFlightCount < this.#options.maxInFlight) {
+      const connection = target.link.current;
+      if (connection === undefined) return this.#connect(target);
+      if (connection.isCongested) return this.#recheck(target);
+      const outgoing = this.#gather(target);
+      if (outgoing === undefined) return;
+      this.#dispatch(target, connection, outgoing);
+      for (const batch of outgoing.batches) this.route(batch.lane);
+    }
+  }
+
+  #recheck(target: Target): void {
+    if (target.isCongested) return;
+    target.isCongested = true;
+    this.#context.alarms.after(CONGESTION_RECHECK_MS, () => {
+      target.isCongested = false;
+      this.#pump(target);
+    });
+  }
+
+  /** Makes a connection, or sends the lanes to where metadata then says. */
+  #connect(target: Target): void {
+    if (target.isConnecting || target.queues.every((queue) => queue.length === 0)) return;
+    target.isConnecting = true;
+    target.link.get().then(
+      () => {
+        target.isConnecting = false;
+        this.#pump(target);
+      },
+      (error: unknown) => {
+        target.isConnecting = false;
+        for (const queue of target.queues) {
+          for (let lane = queue.shift(); lane !== undefined; lane = queue.shift()) {
+            lane.isQueued = false;
+            const head = lane.head();
+            if (head !== undefined) head.lastError = asOttlaError(error);
+            this.#block(lane, true);
+          }
+        }
+      },
+    );
+  }
+
+  /** The next request: one batch of each lane that has one, all of the same acks. */
+  #gather(target: Target): Outgoing | undefined {
+    for (let count = 0; count < ACKS_IN_TURN.length; count++) {
+      const turn = (target.turn + count) % ACKS_IN_TURN.length;
+      const batches = this.#gatherFrom(target, target.queues[turn] as Ring<Lane>);
+      if (batches.length === 0) continue;
+      target.turn = (turn + 1) % ACKS_IN_TURN.length;
+      return { batches, acks: ACKS_IN_TURN[turn] as number };
+    }
+    return undefined;
+  }
+
+  #gatherFrom(target: Target, queue: Ring<Lane>): ProduceBatch[] {
+    const batches: ProduceBatch[] = [];
+    let totalBytes = 0;
+    while (batches.length < ENTRIES_MAX) {
+      const lane = queue.peek();
+      if (lane === undefined) break;
+      const ready = this.#readyBatch(target, lane);
+      if (ready !== undefined) {
+        if (batches.length > 0 && totalBytes + ready.bytes.length > LIMITS.LOGICAL_MESSAGE_BODY_BYTES) break;
+        lane.take(ready.batch);
+        batches.push(ready.batch);
+        totalBytes += ready.bytes.length;
+      }
+      queue.shift();
+      lane.isQueued = false;
+      // Moved to another broker, or the batch could not be built: look at the lane again.
+      if (ready === undefined) this.route(lane);
+    }
+    return batches;
+  }
+
+  #readyBatch(target: Target, lane: Lane): { batch: ProduceBatch; bytes: Uint8Array } | undefined {
+    const batch = lane.next();
+    const topic = this.#context.metadata.peek(lane.topic);
+    const partition = partitionOf(topic, lane.partition);
+    if (batch === undefined || topic === undefined || partition === undefined) return undefined;
+    if (this.#context.pool.linkOfNode(partition.leader) !== target.link) return undefined;
+    try {
+      return { batch, bytes: this.#accumulator.seal(batch, topic.maxMessageBytes) };
+    } catch (error) {
+      this.#fail(batch, asOttlaError(error), "not appended");
+      return undefined;
+    }
+  }
+
+  #dispatch(target: Target, connection: BrokerConnection, { batches, acks }: Outgoing): void {
+    const { requestTimeoutMs } = this.#options;
+    const request = { acks, timeoutMs: requestTimeoutMs, entries: batches.map((batch) => this.#entry(batch)) };
+    const bodies = batches.map((batch) => batch.bytes as Uint8Array);
+    for (const batch of batches) {
+      batch.state = "in-flight";
+      batch.attempts++;
+    }
+    if (acks === 0) return this.#tell(connection, request, { batches, bodies });
+    target.inFlightCount++;
+    for (const batch of batches) batch.lane.inFlightCount++;
+    connection.request(
+      API.PRODUCE,
+      { request, bodies, timeoutMs: requestTimeoutMs },
+      {
+        onAnswer: (response, _bodies, isLast) => {
+          this.#landed(target, batches);
+          this.#onAnswer(batches, isLast ? response : undefined);
+          this.#pump(target);
+        },
+        onFailure: (error, isFromBroker) => {
+          this.#landed(target, batches);
+          const outcome = isFromBroker ? outcomeOfRefusal(error.code) : "unknown";
+          for (const batch of batches) this.#onError(batch, error, outcome);
+          this.#pump(target);
+        },
+      },
+    );
+  }
+
+  #entry(batch: ProduceBatch): ProduceRequest["entries"][number] {
+    const { lane } = batch;
+    const topic = this.#context.metadata.peek(lane.topic) as TopicMetadata;
+    const partition = partitionOf(topic, lane.partition) as PartitionMetadata;
+    return { topicId: topic.topicId, partition: lane.partition, leaderEpoch: partition.leaderEpoch };
+  }
+
+  /** acks 0: handed over is all that will ever be known. */
+  #tell(
+    connection: BrokerConnection,
+    request: ProduceRequest,
+    { batches, bodies }: { batches: readonly ProduceBatch[]; bodies: readonly Uint8Array[] },
+  ): void {
+    const error = connection.tell(API.PRODUCE, request, bodies);
+    for (const batch of batches) {
+      if (error === undefined) this.#finish(batch, { kind: "appended", baseOffset: undefined });
+      else this.#onError(batch, error, "not appended");
+    }
+  }
+
+  #landed(target: Target, batches: readonly ProduceBatch[]): void {
+    target.inFlightCount--;
+    for (const batch of batches) batch.lane.inFlightCount--;
+  }
+
+  #onAnswer(batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
+    const isWhole = response?.entries.length === batches.length;
+    for (const [index, batch] of batches.entries()) {
+      const entry = isWhole ? response.entries[index] : undefined;
+      if (entry === undefined) {
+        this.#onError(
+          batch,
+          new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch"),
+          "unknown",
+        );
+      } else if (entry.error === "NONE") {
+        batch.lane.missingCount = 0;
+        this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
+      } else {
+        const { lane } = batch;
+        const detail = entry.message === null ? "" : `: ${entry.message}`;
+        const message = `${lane.topic}-${lane.partition}: ${new OttlaError(entry.error).message}${detail}`;
+        this.#onError(batch, new OttlaError(entry.error, message), entry.outcome);
+      }
+    }
+    for (const batch of batches) this.route(batch.lane);
+  }
+
+  /** Sends again what is known not to be there and may succeed later; tells the caller of everything else. */
+  #onError(batch: ProduceBatch, error: OttlaError, outcome: Outcome): void {
+    if (batch.state === "settled") return this.route(batch.lane);
+    const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
+    if (outcome !== "not appended" || !error.retriable || isGone || this.#isClosed) {
+      this.#fail(batch, error, outcome);
+      return this.route(batch.lane);
+    }
+    batch.state = "sealed";
+    batch.lastError = error;
+    batch.lane.retry(batch);
+    this.#block(batch.lane, isStale(error.code));
+  }
+
+  /** Keeps the lane back for a while, and asks for its metadata if that may be the cause. */
+  #block(lane: Lane, isMetadataStale: boolean): void {
+    if (lane.isBlocked) return;
+    lane.isBlocked = true;
+    const { alarms, rng } = this.#context;
+    const waitMs = backoffMs(Math.max(1, (lane.head()?.attempts ?? 1) + lane.missingCount), rng);
+    const unblock = () => {
+      lane.isBlocked = false;
+      this.route(lane);
+    };
+    if (!isMetadataStale) {
+      alarms.after(waitMs, unblock);
+      return;
+    }
+    this.#context.metadata.refresh(lane.topic).then(
+      (topic) => {
+        if (partitionOf(topic, lane.partition) === undefined) this.#missing(lane, undefined);
+        alarms.after(waitMs, unblock);
+      },
+      (error: unknown) => {
+        this.#missing(lane, asOttlaError(error));
+        alarms.after(waitMs, unblock);
+      },
+    );
+  }
+
+  #missing(lane: Lane, error: OttlaError | undefined): void {
+    if (error !== undefined && !isTopicGone(error.code)) return;
+    if (++lane.missingCount < MISSING_MAX) return;
+    const gone =
+      error ?? new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${lane.topic}-${lane.partition} does not exist`);
+    for (const batch of lane.drain()) this.#fail(batch, gone, "not appended");
+  }
+
+  #expire(batch: ProduceBatch): void {
+    const isInFlight = batch.state === "in-flight";
+    const { deliveryTimeoutMs } = this.#options;
+    const message = `not acknowledged within ${deliveryTimeoutMs} ms${batch.lastError === undefined ? "" : `: ${batch.lastError.message}`}`;
+    const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: batch.lastError });
+    this.#fail(batch, error, isInFlight ? "unknown" : "not appended");
+    this.route(batch.lane);
+  }
+
+  #fail(batch: ProduceBatch, error: OttlaError, outcome: Outcome): void {
+    this.#finish(batch, { kind: "failed", error: withOutcome(error, outcome) });
+  }
+
+  #finish(batch: ProduceBatch, fate: BatchFate): void {
+    if (batch.state !== "settled") this.#settle(batch, fate);
+  }
+}
+
+export function withOutcome(error: OttlaError, outcome: Outcome): OttlaError {
+  return new OttlaError(error.code, error.message, { outcome, hint: error.hint, cause: error.cause });
+}
+
+/** The broker refused the request as a whole, before it looked at the batches; of other errors nothing is known. */
+function outcomeOfRefusal(code: ErrorName): Outcome {
+  switch (code) {
+    case "BUSY":
+    case "BROKER_NOT_AVAILABLE":
+    case "UNSUPPORTED_VERSION":
+    case "INVALID_REQUEST":
+    case "INVALID_REQUIRED_ACKS":
+    case "BAD_ENVELOPE":
+    case "BODY_MISMATCH":
+    case "FRAME_TOO_LARGE":
+    case "UNKNOWN_API":
+    case "HANDSHAKE_REQUIRED":
+      return "not appended";
+    default:
+      return "unknown";
+  }
+}

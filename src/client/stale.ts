@@ -1,0 +1,26 @@
+// What errors say about the client's picture of the cluster.
+import type { ErrorName } from "../model/errors.ts";
+
+/** The metadata may be old: ask again before trying again. */
+export function isStale(code: ErrorName): boolean {
+  switch (code) {
+    case "UNKNOWN_TOPIC_OR_PARTITION":
+    case "UNKNOWN_TOPIC_ID":
+    case "NOT_LEADER_OR_FOLLOWER":
+    case "FENCED_LEADER_EPOCH":
+    case "UNKNOWN_LEADER_EPOCH":
+    case "CONNECTION_LOST":
+    case "CONNECTION_FAILED":
+    case "BROKER_NOT_AVAILABLE":
+      return true;
+    default:
+      return false;
+  }
+}
+
+export function isTopicGone(code: ErrorName): boolean {
+  return code === "UNKNOWN_TOPIC_OR_PARTITION" || code === "UNKNOWN_TOPIC_ID";
+}
+
+/** Answers in a row that must say so before a topic that was there counts as gone: brokers learn of changes one after another. */
+export const MISSING_MAX = 5;
