@@ -1,0 +1,40 @@
+// All checkers of this build, over one history.
+import { FaultAtlas } from "../fault-atlas.ts";
+import type { HistoryEvent } from "../history.ts";
+import { BoundedChecker } from "./bounded.ts";
+import type { Checker, Violation } from "./checker.ts";
+import { CommittedUniquenessChecker } from "./committed-uniqueness.ts";
+import { ContiguousOffsetsChecker } from "./contiguous-offsets.ts";
+import { DurabilityChecker } from "./durability.ts";
+import { DurableTruthChecker } from "./durable-truth.ts";
+import { FailStopChecker } from "./fail-stop.ts";
+import { NoCorruptionChecker } from "./no-corruption.ts";
+import { NoPhantomChecker } from "./no-phantom.ts";
+import { ReadBoundsChecker } from "./read-bounds.ts";
+
+/** Keeps the first violations of each invariant, in the order in which they were found. */
+const VIOLATIONS_MAX = 20;
+
+export class CheckerSet {
+  readonly violations: Violation[] = [];
+  readonly #atlas = new FaultAtlas();
+  readonly #checkers: readonly Checker[] = [
+    new DurabilityChecker(this.#atlas),
+    new DurableTruthChecker(),
+    new CommittedUniquenessChecker(),
+    new ContiguousOffsetsChecker(),
+    new ReadBoundsChecker(),
+    new NoPhantomChecker(),
+    new NoCorruptionChecker(),
+    new FailStopChecker(),
+    new BoundedChecker(),
+  ];
+
+  observe(event: HistoryEvent): void {
+    if (event.type === "fault") this.#atlas.observe(event);
+    for (const checker of this.#checkers) {
+      const violation = checker.observe(event);
+      if (violation !== undefined && this.violations.length < VIOLATIONS_MAX) this.violations.push(violation);
+    }
+  }
+}

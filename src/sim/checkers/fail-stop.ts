@@ -1,0 +1,49 @@
+// Invariant 42: after a failed sync the process acknowledges nothing more and stops within 100 ms.
+import type { FaultHappened, HistoryEvent } from "../history.ts";
+import type { Checker, Violation } from "./checker.ts";
+
+const STOP_WITHIN_MS = 100;
+/** An answer decided before the failure may still be waiting for its turn's end. */
+const ANSWER_WITHIN_MS = 1;
+
+export class FailStopChecker implements Checker {
+  readonly invariant = 42;
+  readonly name = "fail-stop";
+  readonly #failed = new Map<string, FaultHappened>();
+
+  observe(event: HistoryEvent): Violation | undefined {
+    if (event.type === "fault" && event.fault === "failed sync") {
+      if (!this.#failed.has(event.node)) this.#failed.set(event.node, event);
+      return undefined;
+    }
+    if (event.type === "stopped" || event.type === "fault") return this.#ended(event.node, event.timeMs);
+    if (event.type === "acknowledged") {
+      const failed = this.#failed.get(event.node);
+      if (failed !== undefined && event.timeMs - failed.timeMs > ANSWER_WITHIN_MS) {
+        return {
+          invariant: this.invariant,
+          message: `${event.node} acknowledged a batch ${Math.round(event.timeMs - failed.timeMs)} ms after a failed sync`,
+        };
+      }
+    }
+    return this.#overdue(event.timeMs);
+  }
+
+  #ended(node: string, timeMs: number): Violation | undefined {
+    const overdue = this.#overdue(timeMs);
+    this.#failed.delete(node);
+    return overdue;
+  }
+
+  #overdue(timeMs: number): Violation | undefined {
+    for (const [node, failed] of this.#failed) {
+      if (timeMs - failed.timeMs <= STOP_WITHIN_MS) continue;
+      this.#failed.delete(node);
+      return {
+        invariant: this.invariant,
+        message: `${node} still runs ${Math.round(timeMs - failed.timeMs)} ms after a failed sync`,
+      };
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,121 @@
+// What clients of a run asked for and saw, as a list of events that checkers read; the same for simulated and for real runs.
+// An operation is invoked, then ends as ok (done), fail (certainly not done) or info (not known). Calling an info a fail makes
+// false alarms; calling a fail an info hides loss.
+import type { Acks } from "../client/types.ts";
+
+export interface SendInvoked {
+  readonly type: "send invoked";
+  readonly timeMs: number;
+  readonly operation: number;
+  readonly process: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly acks: Acks;
+  /** Unique in the run: `producer:sequence:partition:crc`. */
+  readonly value: string;
+  /** Sum of key, value, headers and timestamp as sent. */
+  readonly sum: number;
+}
+
+export interface SendEnded {
+  readonly type: "send ok" | "send failed" | "send unknown";
+  readonly timeMs: number;
+  readonly operation: number;
+  /** Undefined unless ok, and with acks 0. */
+  readonly offset: number | undefined;
+  /** Of a failed or unknown one. */
+  readonly reason?: string;
+}
+
+export interface RecordRead {
+  readonly type: "read";
+  readonly timeMs: number;
+  readonly process: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly value: string;
+  readonly sum: number;
+  /** Told with the same answer. */
+  readonly highWatermark: number;
+  /** What the reader had asked for: nothing below it may come. */
+  readonly fromOffset: number;
+}
+
+/** A partition was read whole, from its start to the end that was current when the reading began. */
+export interface ScanEnded {
+  readonly type: "scan";
+  readonly timeMs: number;
+  readonly process: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly records: readonly { readonly offset: number; readonly value: string }[];
+}
+
+/** What a partition's end is told or found to be. */
+export interface EndObserved {
+  readonly type: "end";
+  readonly timeMs: number;
+  /** "told": a client heard it. "platter": recovery of what a power loss left on the disk gives it. */
+  readonly source: "told" | "platter";
+  readonly topic: string;
+  readonly partition: number;
+  readonly endOffset: number;
+}
+
+export interface FaultHappened {
+  readonly type: "fault";
+  readonly timeMs: number;
+  readonly node: string;
+  readonly fault: "process death" | "power loss" | "failed sync";
+}
+
+/** The process stopped itself. */
+export interface ProcessStopped {
+  readonly type: "stopped";
+  readonly timeMs: number;
+  readonly node: string;
+}
+
+/** A broker sent a produce answer that says yes. */
+export interface ProduceAcknowledged {
+  readonly type: "acknowledged";
+  readonly timeMs: number;
+  readonly node: string;
+}
+
+export interface TopicDeleted {
+  readonly type: "topic deleting";
+  readonly timeMs: number;
+  readonly topic: string;
+}
+
+/** A quantity that has a bound was seen at this value. */
+export interface BudgetObserved {
+  readonly type: "budget";
+  readonly timeMs: number;
+  readonly node: string;
+  readonly budget: string;
+  readonly value: number;
+  readonly bound: number;
+}
+
+export type HistoryEvent =
+  | SendInvoked
+  | SendEnded
+  | RecordRead
+  | ScanEnded
+  | EndObserved
+  | FaultHappened
+  | ProcessStopped
+  | ProduceAcknowledged
+  | TopicDeleted
+  | BudgetObserved;
+
+export type PartitionName = string;
+
+export function partitionName(place: { readonly topic: string; readonly partition: number }): PartitionName {
+  return `${place.topic}-${place.partition}`;
+}
