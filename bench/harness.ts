@@ -1,0 +1,98 @@
+// What every benchmark shares: rounds that take the variants in turn (A B A B ...), medians with their range, a table and JSON.
+// Machines are shared and noisy, so the figure to judge by is the ratio to a baseline of the same round.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface Variant {
+  readonly name: string;
+  /** Runs once and resolves to the figure, larger is better unless the unit is one of time. */
+  run(): Promise<number>;
+}
+
+export interface Summary {
+  readonly name: string;
+  readonly unit: string;
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+  readonly samples: readonly number[];
+}
+
+export interface RatioSummary extends Summary {
+  readonly baseline: string;
+  readonly floor: number | undefined;
+  readonly goal: number | undefined;
+}
+
+export function median(samples: readonly number[]): number {
+  const sorted = [...samples].sort((left, right) => left - right);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? (sorted[middle] ?? Number.NaN) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}
+
+export function summarise(name: string, unit: string, samples: readonly number[]): Summary {
+  return { name, unit, median: median(samples), min: Math.min(...samples), max: Math.max(...samples), samples };
+}
+
+/** Every variant once per round, in the same order. Progress goes to stderr. */
+export async function interleave(variants: readonly Variant[], rounds: number): Promise<Map<string, number[]>> {
+  const samples = new Map<string, number[]>(variants.map((variant) => [variant.name, []]));
+  for (let round = 1; round <= rounds; round++) {
+    for (const variant of variants) {
+      const figure = await variant.run();
+      samples.get(variant.name)?.push(figure);
+      process.stderr.write(`round ${round}/${rounds}  ${variant.name}: ${figure.toFixed(1)}\n`);
+    }
+  }
+  return samples;
+}
+
+/** Round by round the figure over the baseline's. */
+export function ratios(samples: readonly number[], baseline: readonly number[]): number[] {
+  return samples.map((figure, round) => figure / (baseline[round] ?? Number.NaN));
+}
+
+export function machine(): Record<string, string | number> {
+  return { node: process.version, cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, kernel: execFileSync("uname", ["-r"], { encoding: "utf8" }).trim(), commit: commit() };
+}
+
+function commit(): string {
+  try {
+    return execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  } catch {
+    return "unknown";
+  }
+}
+
+/** Writes back and drops the page cache where the system allows it; says whether it did. */
+export function dropPageCache(): boolean {
+  execFileSync("sync");
+  if (!existsSync("/proc/sys/vm/drop_caches")) return false;
+  try {
+    writeFileSync("/proc/sys/vm/drop_caches", "1");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export async function withTemporaryDirectory<T>(use: (directory: string) => Promise<T>): Promise<T> {
+  const directory = mkdtempSync(join(process.env["OTTLA_BENCH_DIR"] ?? tmpdir(), "ottla-bench-"));
+  try {
+    return await use(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+export function printTable(rows: readonly (Summary | RatioSummary)[]): void {
+  const line = (cells: readonly string[]) => `${(cells[0] ?? "").padEnd(44)}${cells.slice(1).map((cell) => cell.padStart(12)).join("")}\n`;
+  process.stdout.write(line(["figure", "median", "min", "max", "unit", "floor", "goal"]));
+  for (const row of rows) {
+    const digits = row.median < 10 ? 3 : 1;
+    const bounds = "floor" in row ? [row.floor?.toFixed(2) ?? "-", row.goal?.toFixed(2) ?? "-"] : ["-", "-"];
+    process.stdout.write(line([row.name, row.median.toFixed(digits), row.min.toFixed(digits), row.max.toFixed(digits), row.unit, ...bounds]));
+  }
+}
