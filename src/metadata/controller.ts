@@ -53,6 +53,9 @@ export function decideRegistration(image: MetadataImage, wish: RegistrationWish)
 
 const CHANGES_PER_RECORD = 1_000;
 
+/** One metadata answer must hold a topic whole (D-38). */
+const PARTITIONS_OF_ONE_ANSWER = 20_000;
+
 /**
  * Unfences the broker in its present epoch and makes it leader, in new epochs, of every leaderless partition whose ISR holds it and whose
  * log here is whole (D-17).
@@ -139,7 +142,8 @@ function existsMessage(image: MetadataImage, name: string): string {
 }
 
 function partitionCountFault(image: MetadataImage, partitions: number, context: TopicContext): string | undefined {
-  const { partitionsPerTopicMax, partitionsMax } = context;
+  const { partitionsMax } = context;
+  const partitionsPerTopicMax = Math.min(context.partitionsPerTopicMax, PARTITIONS_OF_ONE_ANSWER);
   if (!Number.isSafeInteger(partitions) || partitions < 1) return `a topic has at least 1 partition, not ${partitions}`;
   if (partitions > partitionsPerTopicMax)
     return `${partitions} partitions, but max.partitions.per.topic is ${partitionsPerTopicMax}`;

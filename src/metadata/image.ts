@@ -94,6 +94,12 @@ export class MetadataImage {
   get partitionCount(): number {
     return this.#partitionCount;
   }
+  /** Partitions of topics that are not being deleted. */
+  get livePartitionCount(): number {
+    let count = 0;
+    for (const topic of this.#topics.values()) if (!topic.isDeleting) count += topic.partitions.length;
+    return count;
+  }
   /** All topic names in code-unit order, deleting ones included. */
   get topicNames(): readonly string[] {
     this.#sortedNames ??= [...this.#byName.keys()].sort();

@@ -1,0 +1,103 @@
+// The open connections of a broker: accepting them, one sweep timer for all of them, closing them.
+import type { Logger } from "../ports/logger.ts";
+import type { TimerHandle, Timers } from "../ports/timers.ts";
+import type { MessageConnection } from "../ports/transport.ts";
+import { ClientConnection, type ConnectionHost } from "./connection.ts";
+
+const SWEEP_MS = 1_000;
+
+export interface ConnectionSetDeps {
+  readonly timers: Timers;
+  readonly logger: Logger;
+  readonly host: Omit<ConnectionHost, "onClosed" | "onBroken">;
+  /** Once per sweep. */
+  readonly onSweep: () => void;
+}
+
+export class ConnectionSet {
+  readonly #deps: ConnectionSetDeps;
+  readonly #connectionsMax: number;
+  readonly #open = new Set<ClientConnection>();
+  readonly #host: ConnectionHost;
+  #sweep: TimerHandle | undefined;
+  #isServing = false;
+  #isStopped = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(deps: ConnectionSetDeps, connectionsMax: number) {
+    this.#deps = deps;
+    this.#connectionsMax = connectionsMax;
+    const { host, logger } = deps;
+    this.#host = {
+      ...host,
+      onBroken: ({ remote }, error, reason) => logger.warn("protocol_broken", { remote, error, reason }),
+      onClosed: (connection, reason) => this.#closed(connection, reason),
+    };
+    // A broker-wide account that was full has room: everybody who paused for it may read again.
+    host.accountant.requests.onRoom = () => this.#settleAll();
+    host.accountant.unsent.onRoom = () => this.#settleAll();
+    this.#armSweep();
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  accept(raw: MessageConnection): void {
+    const connection = new ClientConnection(raw, this.#host);
+    this.#open.add(connection);
+    connection.start({ hold: !this.#isServing });
+    if (this.#isStopped) connection.close("BROKER_NOT_AVAILABLE: the broker is stopping");
+    else if (this.#open.size > this.#connectionsMax) connection.close("BUSY: connections.max is reached");
+  }
+
+  /** Serves those that connected meanwhile, and every later one at once. */
+  serve(): void {
+    this.#isServing = true;
+    for (const connection of [...this.#open]) connection.serve();
+  }
+
+  closeAll(reason: string): void {
+    this.#isStopped = true;
+    for (const connection of [...this.#open]) connection.close(reason);
+  }
+
+  destroyAll(): void {
+    this.#isStopped = true;
+    this.#sweep?.cancel();
+    for (const connection of [...this.#open]) connection.destroy();
+  }
+
+  /** Resolves when no connection is open. */
+  empty(): Promise<void> {
+    if (this.#open.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onEmpty = resolve;
+    });
+  }
+
+  #closed(connection: ClientConnection, reason: string): void {
+    if (!this.#open.delete(connection)) return;
+    const { remote, clientId } = connection;
+    this.#deps.logger.debug("client_disconnected", { remote, clientId, reason });
+    if (this.#open.size === 0) this.#onEmpty?.();
+  }
+
+  #settleAll(): void {
+    for (const connection of [...this.#open]) connection.settle();
+  }
+
+  #armSweep(): void {
+    this.#sweep = this.#deps.timers.after(SWEEP_MS, () => {
+      this.#deps.host.guard(() => {
+        const nowMs = this.#deps.host.nowMs();
+        for (const connection of [...this.#open]) {
+          connection.settle();
+          connection.closeIfSilent(nowMs);
+        }
+        this.#deps.onSweep();
+      });
+      if (!this.#isStopped) this.#armSweep();
+    });
+  }
+}

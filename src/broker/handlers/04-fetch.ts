@@ -1,0 +1,20 @@
+// Fetch: whole record batches from offsets on, below the high watermark (invariant 11).
+// Versions: 0.
+// Behaviour: answers at once when there are `minBytes`, an error, or no entries; otherwise when enough came or `maxWaitMs` passed. Sizes as
+// S-20: the first batch found comes whole even when it is larger than every limit; after it, limits are hard. Entries are read in the
+// order asked, so a client that asks in rotation starves none. One entry gets at most 1 MiB (or one batch) an answer, and a long answer goes
+// out in parts (D-24). Between high watermark and log end: empty. Below the log start or above the end: OFFSET_OUT_OF_RANGE (S-17).
+import type { API } from "../../wire/native/apis.ts";
+import { FetchOperation } from "../fetch-operation.ts";
+import type { Request } from "../request.ts";
+import type { Services } from "../services.ts";
+
+export function handleFetch(services: Services, request: Request<typeof API.FETCH>): Promise<void> {
+  const { config, purgatory } = services;
+  const { body } = request;
+  const maxBytes = Math.max(0, Math.min(body.maxBytes, config["fetch.max.bytes"], config["connection.unsent.bytes"]));
+  // S-21: never wait for more than may be answered.
+  const minBytes = Math.min(body.minBytes, maxBytes);
+  const waitMs = request.waitBudgetMs(config["fetch.max.wait.ms"], body.maxWaitMs);
+  return purgatory.run(new FetchOperation(services, request, { minBytes, maxBytes, waitMs }));
+}

@@ -1,0 +1,66 @@
+// ListOffsets: where a partition starts, ends, or was at a time.
+// Versions: 0.
+// Behaviour: LATEST = the high watermark, EARLIEST = the log start, a time = the first record at or after it below the high watermark, or
+// offset -1 (S-23). While a new leader does not know the end yet: OFFSET_NOT_AVAILABLE, but EARLIEST is always answered (S-25).
+import { asOttlaError, type ErrorName } from "../../model/errors.ts";
+import { NO_LEADER_EPOCH } from "../../model/ids.ts";
+import {
+  type API,
+  EARLIEST_TIMESTAMP,
+  LATEST_TIMESTAMP,
+  type ListOffsetsRequest,
+  type ListOffsetsResponse,
+} from "../../wire/native/apis.ts";
+import { lookUpPartition } from "../partition-lookup.ts";
+import type { Replica } from "../replica.ts";
+import type { Request } from "../request.ts";
+import type { Services } from "../services.ts";
+
+type Row = ListOffsetsRequest["entries"][number];
+type Answer = ListOffsetsResponse["entries"][number];
+
+export async function handleListOffsets(services: Services, request: Request<typeof API.LIST_OFFSETS>): Promise<void> {
+  const entries: Answer[] = [];
+  for (const row of request.body.entries) {
+    const answer = answerOf(services, row);
+    entries.push(answer instanceof Promise ? await answer : answer);
+  }
+  if (!request.isDone) request.respond({ entries });
+}
+
+function failed(error: ErrorName): Answer {
+  return { error, offset: -1, timestamp: -1, leaderEpoch: NO_LEADER_EPOCH };
+}
+
+function answerOf(services: Services, row: Row): Answer | Promise<Answer> {
+  const lookup = lookUpPartition(services, row.topicId, row.partition);
+  if (lookup.kind === "refused") return failed(lookup.error);
+  const { replica } = lookup;
+  const { core, log } = replica;
+  const refusal = core.refusalOf(NO_LEADER_EPOCH);
+  if (refusal !== undefined) return failed(refusal);
+  if (row.timestamp === EARLIEST_TIMESTAMP) return at(log.startOffset, epochAtStart(replica));
+  if (!core.knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
+  if (row.timestamp === LATEST_TIMESTAMP) return at(core.highWatermark, core.leaderEpoch);
+  if (row.timestamp < 0) return failed("INVALID_REQUEST");
+  return byTimestamp(replica, row.timestamp);
+}
+
+function at(offset: number, leaderEpoch: number): Answer {
+  return { error: "NONE", offset, timestamp: -1, leaderEpoch };
+}
+
+function epochAtStart({ log }: Replica): number {
+  const oldest = log.epochs[0];
+  return oldest !== undefined && oldest.startOffset <= log.startOffset ? oldest.epoch : NO_LEADER_EPOCH;
+}
+
+async function byTimestamp({ core, log }: Replica, timestamp: number): Promise<Answer> {
+  try {
+    const found = await log.findTimestamp(timestamp, core.highWatermark);
+    if (found === undefined) return { error: "NONE", offset: -1, timestamp: -1, leaderEpoch: NO_LEADER_EPOCH };
+    return { error: "NONE", offset: found.offset, timestamp: found.timestamp, leaderEpoch: found.epoch };
+  } catch (thrown) {
+    return failed(asOttlaError(thrown).code);
+  }
+}

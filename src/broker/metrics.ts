@@ -1,0 +1,64 @@
+// The broker's own metrics, looked up once.
+import { API, type ApiKey } from "../wire/native/apis.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "../ports/metrics.ts";
+
+export const API_NAMES: Readonly<Record<ApiKey, string>> = {
+  [API.HELLO]: "hello",
+  [API.METADATA]: "metadata",
+  [API.PRODUCE]: "produce",
+  [API.FETCH]: "fetch",
+  [API.LIST_OFFSETS]: "list_offsets",
+  [API.CREATE_TOPICS]: "create_topics",
+  [API.DELETE_TOPICS]: "delete_topics",
+};
+
+interface ApiMetrics {
+  readonly requests: Counter;
+  readonly failures: Counter;
+  readonly duration: Histogram;
+}
+
+export class BrokerMetrics {
+  readonly connections: Gauge;
+  readonly partitions: Gauge;
+  readonly leaderPartitions: Gauge;
+  readonly offlinePartitions: Gauge;
+  readonly controllerActive: Gauge;
+  readonly delayed: Gauge;
+  readonly bytesIn: Counter;
+  readonly bytesOut: Counter;
+  readonly recordsIn: Counter;
+  readonly corruptBatches: Counter;
+  readonly #apis = new Map<ApiKey, ApiMetrics>();
+
+  constructor(metrics: Metrics) {
+    this.connections = metrics.gauge("connections", "Open connections.");
+    this.partitions = metrics.gauge("partitions", "Partitions hosted here.");
+    this.leaderPartitions = metrics.gauge("leader_partitions", "Partitions led here.");
+    this.offlinePartitions = metrics.gauge("offline_partitions", "Partitions without a leader.");
+    this.controllerActive = metrics.gauge("controller_active", "1 on the active controller.");
+    this.delayed = metrics.gauge("delayed_operations", "Requests waiting for an event.");
+    this.bytesIn = metrics.counter("topic_bytes_in_total", "Bytes of record batches appended.");
+    this.bytesOut = metrics.counter("topic_bytes_out_total", "Bytes of record batches answered to fetches.");
+    this.recordsIn = metrics.counter("topic_records_in_total", "Records appended.");
+    this.corruptBatches = metrics.counter(
+      "corrupt_batches_total",
+      "Produced batches refused for a wrong checksum or length.",
+    );
+    for (const key of Object.values(API)) {
+      const labels = { api: API_NAMES[key] };
+      this.#apis.set(key, {
+        requests: metrics.counter("requests_total", "Requests answered.", labels),
+        failures: metrics.counter("request_errors_total", "Requests that failed as a whole.", labels),
+        duration: metrics.histogram("request_duration_seconds", "From receipt of a request to its answer.", labels),
+      });
+    }
+  }
+
+  answered(api: ApiKey, durationMs: number, isFailed: boolean): void {
+    const metrics = this.#apis.get(api);
+    metrics?.requests.add(1);
+    metrics?.duration.observe(durationMs / 1000);
+    if (isFailed) metrics?.failures.add(1);
+  }
+}

@@ -1,0 +1,31 @@
+// From a topic id and partition index of a request to the replica, or to the error that a client is told instead (B-17 rows 3 and 4).
+import type { ErrorName } from "../model/errors.ts";
+import { toPartitionIndex, type TopicId } from "../model/ids.ts";
+import type { Replica } from "./replica.ts";
+import type { Services } from "./services.ts";
+
+export type PartitionLookup =
+  | { readonly kind: "found"; readonly replica: Replica }
+  | { readonly kind: "refused"; readonly error: ErrorName; readonly message: string | null };
+
+type Parts = Pick<Services, "replicas" | "metadata" | "store">;
+
+export function lookUpPartition(services: Parts, topicId: TopicId, partition: number): PartitionLookup {
+  const replica = services.replicas.find(topicId, partition);
+  if (replica === undefined) return refusalOf(services, topicId, partition);
+  const { damage } = replica.log;
+  if (damage !== undefined) return { kind: "refused", error: "STORAGE_ERROR", message: damage.reason };
+  return { kind: "found", replica };
+}
+
+function refusalOf(services: Parts, topicId: TopicId, partition: number): PartitionLookup {
+  const topic = services.metadata.image.topic(topicId);
+  if (topic === undefined || topic.isDeleting) return { kind: "refused", error: "UNKNOWN_TOPIC_ID", message: null };
+  if (topic.partitions[partition] === undefined) {
+    const message = `${topic.name} has ${topic.partitions.length} partitions, not one with index ${partition}`;
+    return { kind: "refused", error: "UNKNOWN_TOPIC_OR_PARTITION", message };
+  }
+  const damage = services.store.find(topicId, toPartitionIndex(partition))?.damage;
+  if (damage !== undefined) return { kind: "refused", error: "STORAGE_ERROR", message: damage.reason };
+  return { kind: "refused", error: "NOT_LEADER_OR_FOLLOWER", message: null };
+}

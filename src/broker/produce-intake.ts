@@ -1,0 +1,73 @@
+// Where produce requests enter: in order of arrival, straight on while storage has room, in one queue while it has not. What the queue can
+// hold is bounded by the accounts: the sockets that fill it are paused.
+import { Ring } from "../base/ring.ts";
+import type { ErrorName } from "../model/errors.ts";
+import type { LogStore } from "../storage/types.ts";
+import type { Accountant } from "./accountant.ts";
+import type { ProduceOperation } from "./produce-operation.ts";
+
+export class ProduceIntake {
+  readonly #store: LogStore;
+  readonly #accountant: Accountant;
+  readonly #queue = new Ring<ProduceOperation>();
+  /** Taken in and not answered: what a stop waits for. */
+  readonly #open = new Set<ProduceOperation>();
+  #onIdle: (() => void) | undefined;
+
+  constructor(deps: { readonly store: LogStore; readonly accountant: Accountant }) {
+    this.#store = deps.store;
+    this.#accountant = deps.accountant;
+  }
+
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  /** False when too many requests wait already: nothing was taken. */
+  take(operation: ProduceOperation): boolean {
+    const mustQueue = this.#queue.length > 0 || !this.#store.hasRoom;
+    if (!mustQueue) {
+      operation.start();
+      if (operation.isDone) return true;
+    }
+    // One that has been appended must be answered by its own fate: the bound refuses only what has not.
+    if (!this.#accountant.tryDelay()) {
+      if (mustQueue) return false;
+      this.#accountant.forceDelay();
+    }
+    this.#open.add(operation);
+    operation.onDone = () => this.#done(operation);
+    operation.armDeadline();
+    if (mustQueue) this.#queue.push(operation);
+    return true;
+  }
+
+  /** Storage has room again, or has changed its mind about it. */
+  drain(): void {
+    while (this.#store.hasRoom) {
+      const operation = this.#queue.shift();
+      if (operation === undefined) return;
+      // D-26: one whose deadline passed while it waited is not begun.
+      if (!operation.isDone) operation.start();
+    }
+  }
+
+  abandonAll(error: ErrorName): void {
+    this.#queue.clear();
+    for (const operation of [...this.#open]) operation.abandon(error);
+  }
+
+  /** Resolves when nothing that was taken in is unanswered. */
+  idle(): Promise<void> {
+    if (this.#open.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  #done(operation: ProduceOperation): void {
+    if (!this.#open.delete(operation)) return;
+    this.#accountant.endDelay();
+    if (this.#open.size === 0) this.#onIdle?.();
+  }
+}

@@ -1,0 +1,145 @@
+// One produce request under way: its entries go to their partitions one by one, its answer goes out when the last of them is answered.
+import { keepable } from "../base/bytes.ts";
+import { asOttlaError, type ErrorName } from "../model/errors.ts";
+import { checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
+import type { RequiredAcks } from "../replication/types.ts";
+import type { API, ProduceResponse } from "../wire/native/apis.ts";
+import type { Deadline } from "./deadlines.ts";
+import { lookUpPartition } from "./partition-lookup.ts";
+import { type ProduceAnswer, ProduceEntry, type Replica } from "./replica.ts";
+import type { Request } from "./request.ts";
+import type { Services } from "./services.ts";
+
+export type ProduceRequestInHand = Request<typeof API.PRODUCE>;
+type EntryRow = ProduceRequestInHand["body"]["entries"][number];
+
+function refused(error: ErrorName, message: string | null = null): ProduceAnswer {
+  return { error, outcome: "not appended", baseOffset: undefined, message };
+}
+
+export class ProduceOperation {
+  readonly request: ProduceRequestInHand;
+  readonly acks: RequiredAcks;
+  readonly #services: Services;
+  readonly #entries: ProduceEntry[];
+  readonly #answers: (ProduceAnswer | undefined)[];
+  #unansweredCount: number;
+  #isStarted = false;
+  #deadline: Deadline | undefined;
+  /** Called once when all entries are answered. */
+  onDone: (operation: ProduceOperation) => void = () => {};
+
+  constructor(services: Services, request: ProduceRequestInHand, acks: RequiredAcks) {
+    this.#services = services;
+    this.request = request;
+    this.acks = acks;
+    const onAnswer = (entry: ProduceEntry, answer: ProduceAnswer) => this.#answered(entry.index, answer);
+    this.#entries = request.takeBodies().map((body, index) => new ProduceEntry(index, body, onAnswer));
+    this.#answers = new Array<ProduceAnswer | undefined>(this.#entries.length);
+    this.#unansweredCount = this.#entries.length;
+  }
+
+  /** From here on it is answered by its deadline, whatever happens. */
+  armDeadline(): void {
+    const { deadlines, config } = this.#services;
+    const budgetMs = this.request.waitBudgetMs(config["request.timeout.ms"], this.request.body.timeoutMs);
+    this.#deadline = deadlines.add(budgetMs, () => this.#expire());
+  }
+
+  get isDone(): boolean {
+    return this.request.isDone;
+  }
+
+  /** Checks and appends every entry; a failed one leaves the others alone (B-20). */
+  start(): void {
+    this.#isStarted = true;
+    if (this.#entries.length === 0) return this.#finish();
+    for (const entry of this.#entries) {
+      if (this.#answers[entry.index] !== undefined) continue;
+      const refusal = this.#startEntry(entry, this.request.body.entries[entry.index]);
+      if (refusal !== undefined) entry.onAnswer(entry, refusal);
+    }
+    if (this.acks === 0) this.#finish();
+  }
+
+  /** Answers what is unanswered: "unknown" where it was appended already. */
+  abandon(error: ErrorName): void {
+    for (const entry of this.#entries) {
+      if (this.#answers[entry.index] !== undefined) continue;
+      if (entry.waiting === undefined) entry.onAnswer(entry, refused(error));
+      else if (error === "REQUEST_TIMED_OUT" && entry.replica !== undefined) this.#expireEntry(entry, entry.replica);
+      else entry.onAnswer(entry, { error, outcome: "unknown", baseOffset: undefined, message: null });
+    }
+    if (this.acks === 0) this.#finish();
+  }
+
+  #expire(): void {
+    this.abandon("REQUEST_TIMED_OUT");
+  }
+
+  #expireEntry(entry: ProduceEntry, replica: Replica): void {
+    if (entry.waiting !== undefined)
+      this.#services.replicas.step(replica, { kind: "deadline", waiting: entry.waiting });
+  }
+
+  /** In the order of B-17. Nothing of a refused entry is left anywhere. */
+  #startEntry(entry: ProduceEntry, row: EntryRow | undefined): ProduceAnswer | undefined {
+    const { services, batch } = { services: this.#services, batch: entry.batch };
+    if (row === undefined) return refused("INVALID_REQUEST", "a body without an entry");
+    const lookup = lookUpPartition(services, row.topicId, row.partition);
+    if (lookup.kind === "refused") return refused(lookup.error, lookup.message);
+    const { replica } = lookup;
+    const refusal = replica.core.produceRefusalOf(row.leaderEpoch);
+    if (refusal !== undefined) return refused(refusal);
+    if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
+    const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
+    const fault = checkProducedBatch(batch, { maxBytes, segmentBytes, checksum: services.checksum });
+    if (fault !== undefined) {
+      if (fault.error === "CORRUPT_MESSAGE") services.metrics.corruptBatches.add(1);
+      return refused(fault.error, fault.message);
+    }
+    entry.replica = replica;
+    entry.batch = keepable(batch);
+    const recordCount = recordCountAt(batch, 0);
+    const { acks } = this;
+    services.metrics.bytesIn.add(batch.length);
+    services.metrics.recordsIn.add(recordCount);
+    services.replicas.step(replica, { kind: "produce", token: entry, recordCount, acks, leaderEpoch: row.leaderEpoch });
+    return undefined;
+  }
+
+  #answered(index: number, answer: ProduceAnswer): void {
+    if (this.#answers[index] !== undefined) return;
+    this.#answers[index] = answer;
+    this.#unansweredCount--;
+    if (this.#unansweredCount === 0 && (this.#isStarted || this.acks !== 0)) this.#finish();
+  }
+
+  #finish(): void {
+    if (this.request.isDone) return;
+    this.#deadline?.cancel();
+    if (this.acks === 0) this.request.drop();
+    else this.#respond();
+    this.onDone(this);
+  }
+
+  #respond(): void {
+    try {
+      this.request.respond({ entries: this.#entries.map((entry) => this.#rowOf(entry)) });
+    } catch (thrown) {
+      this.request.fail("UNKNOWN_SERVER_ERROR", asOttlaError(thrown).message);
+      throw thrown;
+    }
+  }
+
+  #rowOf(entry: ProduceEntry): ProduceResponse["entries"][number] {
+    const answer = this.#answers[entry.index] ?? refused("UNKNOWN_SERVER_ERROR");
+    return {
+      error: answer.error,
+      outcome: answer.outcome,
+      baseOffset: answer.baseOffset ?? -1,
+      logStartOffset: entry.replica?.log.startOffset ?? -1,
+      message: answer.message,
+    };
+  }
+}

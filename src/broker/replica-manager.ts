@@ -1,0 +1,153 @@
+// The replicas of this broker: carries their cores' effects out strictly in order (D-34), and turns storage's completions into events.
+import { assertNever } from "../base/assert.ts";
+import { Ring } from "../base/ring.ts";
+import type { ErrorName, OttlaError } from "../model/errors.ts";
+import type { LeaderEpoch, NodeId, Offset, TopicId } from "../model/ids.ts";
+import { assignOffsets } from "../model/record-batch.ts";
+import type { Timers } from "../ports/timers.ts";
+import type { PartitionEvent } from "../replication/types.ts";
+import type { ReplicaLog, StoreListener } from "../storage/types.ts";
+import { type HighWatermarkWaiter, type ProduceEntry, Replica, type TopicLimits } from "./replica.ts";
+
+export interface ReplicaManagerEvents {
+  onRoomChanged(): void;
+  onDiskFailed(error: OttlaError): void;
+  /** The present turn's work ends in a defect: the process must stop. */
+  guard(work: () => void): void;
+}
+
+type Event = PartitionEvent<ProduceEntry>;
+
+export class ReplicaManager implements StoreListener {
+  readonly #timers: Timers;
+  readonly #self: NodeId;
+  readonly #events: ReplicaManagerEvents;
+  readonly #byLog = new Map<ReplicaLog, Replica>();
+  readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
+  readonly #moved = new Ring<Replica>();
+
+  constructor(deps: { readonly timers: Timers; readonly events: ReplicaManagerEvents }, self: NodeId) {
+    this.#timers = deps.timers;
+    this.#events = deps.events;
+    this.#self = self;
+  }
+
+  get count(): number {
+    return this.#byLog.size;
+  }
+
+  find(topicId: TopicId, partition: number): Replica | undefined {
+    return this.#byTopic.get(topicId)?.get(partition);
+  }
+
+  /** The log has opened `leaderEpoch` durably: lead it. */
+  lead(
+    log: ReplicaLog,
+    role: {
+      readonly leaderEpoch: LeaderEpoch;
+      readonly isr: readonly NodeId[];
+      readonly minIsr: number;
+      readonly limits: TopicLimits;
+    },
+  ): void {
+    let replica = this.#byLog.get(log);
+    if (replica === undefined) {
+      replica = new Replica({ self: this.#self, topicName: log.topic, log, limits: role.limits });
+      this.#byLog.set(log, replica);
+      const partitions = this.#byTopic.get(log.topicId) ?? new Map<number, Replica>();
+      this.#byTopic.set(log.topicId, partitions);
+      partitions.set(log.partition, replica);
+    }
+    const { leaderEpoch, isr, minIsr } = role;
+    const { endOffset, writtenEnd, durableEnd, truncations } = log;
+    this.step(replica, {
+      kind: "lead",
+      leaderEpoch,
+      isr,
+      minIsr,
+      ends: { endOffset, writtenEnd, durableEnd, truncations },
+    });
+  }
+
+  /** Serves the topic no more: its producers are answered with `error`, its readers look again and find nothing. */
+  drop(topicId: TopicId, error: ErrorName): ReplicaLog[] {
+    const replicas = [...(this.#byTopic.get(topicId)?.values() ?? [])];
+    this.#byTopic.delete(topicId);
+    for (const replica of replicas) {
+      this.#byLog.delete(replica.log);
+      this.step(replica, { kind: "resign", error });
+      this.#wake(replica);
+    }
+    return replicas.map((replica) => replica.log);
+  }
+
+  resignAll(error: ErrorName): void {
+    for (const replica of this.#byLog.values()) this.step(replica, { kind: "resign", error });
+  }
+
+  step(replica: Replica, event: Event): void {
+    for (const effect of replica.core.step(event)) {
+      switch (effect.kind) {
+        case "append": {
+          const entry = effect.token;
+          entry.waiting = effect.waiting;
+          const batch = entry.releaseBatch();
+          assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
+          replica.acceptedBytes += batch.length;
+          replica.log.append(batch, effect.lastOffset, effect.leaderEpoch);
+          break;
+        }
+        case "answer":
+          effect.token.onAnswer(effect.token, { ...effect, message: null });
+          break;
+        case "high-watermark":
+          if (replica.waiters.size > 0) this.#wake(replica);
+          break;
+        default:
+          assertNever(effect);
+      }
+    }
+  }
+
+  onWritten(log: ReplicaLog, endOffset: Offset, truncations: number): void {
+    this.#tell(log, { kind: "written", endOffset, truncations });
+  }
+
+  onDurable(log: ReplicaLog, endOffset: Offset, truncations: number): void {
+    this.#tell(log, { kind: "durable", endOffset, truncations });
+  }
+
+  onRefused(log: ReplicaLog, fromOffset: Offset, truncations: number): void {
+    this.#tell(log, { kind: "refused", fromOffset, truncations });
+  }
+
+  onRoomChanged(): void {
+    this.#events.guard(() => this.#events.onRoomChanged());
+  }
+
+  onDiskFailed(error: OttlaError): void {
+    this.#events.onDiskFailed(error);
+  }
+
+  #tell(log: ReplicaLog, event: Event): void {
+    const replica = this.#byLog.get(log);
+    if (replica !== undefined) this.#events.guard(() => this.step(replica, event));
+  }
+
+  /** Readers are woken once per turn and partition, however often its mark moved in it. */
+  #wake(replica: Replica): void {
+    if (replica.isWakePending) return;
+    replica.isWakePending = true;
+    if (this.#moved.length === 0) this.#timers.defer(() => this.#events.guard(() => this.#wakeMoved()));
+    this.#moved.push(replica);
+  }
+
+  #wakeMoved(): void {
+    const woken = new Set<HighWatermarkWaiter>();
+    for (let replica = this.#moved.shift(); replica !== undefined; replica = this.#moved.shift()) {
+      replica.isWakePending = false;
+      for (const waiter of replica.waiters) woken.add(waiter);
+    }
+    for (const waiter of woken) waiter.onMoved();
+  }
+}

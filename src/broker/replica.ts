@@ -1,0 +1,71 @@
+// One partition hosted here: its log, its core, and who waits for it.
+import { EMPTY_BYTES } from "../base/bytes.ts";
+import type { ErrorName, Outcome } from "../model/errors.ts";
+import type { NodeId } from "../model/ids.ts";
+import { PartitionCore } from "../replication/partition-core.ts";
+import type { WaitingProduce } from "../replication/types.ts";
+import type { ReplicaLog } from "../storage/types.ts";
+
+/** What a topic sets for its partitions, defaults filled in. */
+export interface TopicLimits {
+  readonly maxMessageBytes: number;
+  readonly segmentBytes: number;
+}
+
+/** One batch of a produce request: the core's token. */
+export class ProduceEntry {
+  readonly onAnswer: (entry: ProduceEntry, answer: ProduceAnswer) => void;
+  readonly index: number;
+  /** Given up when the log has taken it, which pins it itself. */
+  batch: Uint8Array;
+  replica: Replica | undefined;
+  waiting: WaitingProduce<ProduceEntry> | undefined;
+
+  constructor(index: number, batch: Uint8Array, onAnswer: (entry: ProduceEntry, answer: ProduceAnswer) => void) {
+    this.index = index;
+    this.batch = batch;
+    this.onAnswer = onAnswer;
+  }
+
+  releaseBatch(): Uint8Array {
+    const batch = this.batch;
+    this.batch = EMPTY_BYTES;
+    return batch;
+  }
+}
+
+export interface ProduceAnswer {
+  readonly error: ErrorName;
+  readonly outcome: Outcome;
+  readonly baseOffset: number | undefined;
+  readonly message: string | null;
+}
+
+/** Told when the high watermark of a partition moved, or when the partition is gone. */
+export interface HighWatermarkWaiter {
+  onMoved(): void;
+}
+
+export class Replica {
+  readonly topicName: string;
+  readonly log: ReplicaLog;
+  readonly core: PartitionCore<ProduceEntry>;
+  readonly limits: TopicLimits;
+  readonly waiters = new Set<HighWatermarkWaiter>();
+  /** Bytes ever accepted here: how much may have come since a reader looked. */
+  acceptedBytes = 0;
+  /** True while its wake-up of this turn is pending. */
+  isWakePending = false;
+
+  constructor(parts: {
+    readonly self: NodeId;
+    readonly topicName: string;
+    readonly log: ReplicaLog;
+    readonly limits: TopicLimits;
+  }) {
+    this.topicName = parts.topicName;
+    this.log = parts.log;
+    this.limits = parts.limits;
+    this.core = new PartitionCore<ProduceEntry>(parts.self);
+  }
+}

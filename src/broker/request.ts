@@ -1,0 +1,100 @@
+// One request from receipt to answer: its deadline, the bytes it holds on the accounts, and the one way to answer it.
+import { assert } from "../base/assert.ts";
+import type { ErrorName } from "../model/errors.ts";
+import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
+import { encodeResponse } from "../wire/native/codec.ts";
+import type { DecodedRequest, RequestHeader } from "../wire/native/protocol.ts";
+import type { ClientConnection } from "./connection.ts";
+
+/** Told once, when the request holds nothing any more. */
+export interface RequestOwner {
+  onDone(request: Request<ApiKey>, failure: ErrorName | undefined): void;
+}
+
+export class Request<K extends ApiKey> {
+  readonly connection: ClientConnection;
+  readonly header: RequestHeader & { readonly api: K };
+  readonly body: ApiTypes[K]["request"];
+  readonly sizeBytes: number;
+  readonly receivedMs: number;
+  #bodies: readonly Uint8Array[];
+  #isDone = false;
+  readonly #owner: RequestOwner;
+
+  constructor(
+    connection: ClientConnection,
+    received: { readonly message: DecodedRequest; readonly sizeBytes: number; readonly receivedMs: number },
+    owner: RequestOwner,
+  ) {
+    this.connection = connection;
+    this.header = received.message.header as RequestHeader & { readonly api: K };
+    this.body = received.message.request as ApiTypes[K]["request"];
+    this.#bodies = received.message.bodies;
+    this.sizeBytes = received.sizeBytes;
+    this.receivedMs = received.receivedMs;
+    this.#owner = owner;
+  }
+
+  /** True once answered, failed or given up. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** Hands the bodies over: the request holds them no longer. */
+  takeBodies(): readonly Uint8Array[] {
+    const bodies = this.#bodies;
+    this.#bodies = [];
+    return bodies;
+  }
+
+  /** How long it may still wait: the header's deadline and the broker's bound, and `waitMs` where the request names one. */
+  waitBudgetMs(boundMs: number, waitMs: number = boundMs): number {
+    const { deadlineMs } = this.header;
+    return Math.max(0, Math.min(boundMs, waitMs, deadlineMs === 0 ? boundMs : deadlineMs));
+  }
+
+  respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = []): void {
+    this.#send(response, bodies, false);
+    this.#finish(undefined);
+  }
+
+  /** A part of an answer of which more follows. */
+  respondPart(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[]): void {
+    this.#send(response, bodies, true);
+  }
+
+  /** The request as a whole failed. */
+  fail(error: ErrorName, message: string | null = null): void {
+    if (this.#isDone) return;
+    const { api, version, correlationId } = this.header;
+    if (!this.#isUnanswered()) {
+      this.connection.send(encodeResponse({ api, version, correlationId, more: false, error, message }, null, []));
+    }
+    this.#finish(error);
+  }
+
+  /** Ends without an answer: acks 0, or a connection that is gone. */
+  drop(): void {
+    this.#finish(undefined);
+  }
+
+  /** A produce with acks 0 never has an answer, not even this one. */
+  #isUnanswered(): boolean {
+    return this.header.api === API.PRODUCE && (this.body as ApiTypes[typeof API.PRODUCE]["request"]).acks === 0;
+  }
+
+  #send(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], more: boolean): void {
+    assert(!this.#isDone, "a request is answered once");
+    const { api, version, correlationId } = this.header;
+    this.connection.send(
+      encodeResponse({ api, version, correlationId, more, error: "NONE", message: null }, response, bodies),
+    );
+  }
+
+  #finish(failure: ErrorName | undefined): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    this.#bodies = [];
+    this.#owner.onDone(this as unknown as Request<ApiKey>, failure);
+  }
+}

@@ -1,0 +1,119 @@
+// From a data directory to a broker that may serve: storage, metadata, a new incarnation, its leaderships (D-1, D-6, D-20).
+import { OttlaError } from "../model/errors.ts";
+import { UUID_BYTES, toNodeId, toPartitionIndex, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
+import type { ClusterId, IncarnationId } from "../model/ids.ts";
+import type { BrokerConfig } from "../model/config.ts";
+import { type Decision, decideCluster, decideElections, decideRegistration } from "../metadata/controller.ts";
+import type { MetadataImage } from "../metadata/image.ts";
+import { openLaneLog } from "../storage/lane-log.ts";
+import { openLogStore } from "../storage/log-store.ts";
+import type { LogStore, StorageConfig, StorageDeps } from "../storage/types.ts";
+import { MetadataLog } from "./metadata-log.ts";
+import type { BrokerDeps } from "./types.ts";
+
+const METADATA_SEGMENT_BYTES = 64 * 1024 * 1024;
+
+export function storageDepsOf(deps: BrokerDeps): StorageDeps {
+  const { files, clock, timers, checksum, codecs, entropy, logger, metrics, bootId } = deps;
+  return {
+    files,
+    clock,
+    timers,
+    checksum,
+    codecs,
+    entropy,
+    metrics,
+    bootId,
+    logger: logger.child({ component: "log" }),
+  };
+}
+
+export function storageConfigOf(config: BrokerConfig): StorageConfig {
+  const clusterId = config["cluster.id"];
+  if (clusterId !== undefined && uuidToBytes(clusterId) === undefined) {
+    throw new OttlaError("CONFIG_UNREADABLE", `cluster.id: takes 22 characters of base64url, not ${clusterId}`);
+  }
+  return {
+    directory: config["data.dir"],
+    nodeId: toNodeId(config["node.id"]),
+    clusterId: clusterId as ClusterId | undefined,
+    segmentBytes: config["segment.bytes"],
+    indexIntervalBytes: config["index.interval.bytes"],
+    journalBytes: config["journal.bytes"],
+    checkpointIntervalMs: config["checkpoint.interval.ms"],
+    journalPinnedBytes: config["journal.pinned.bytes"],
+    tailCacheBytes: config["tail.cache.bytes"],
+    diskLowSpaceBytes: config["disk.low.space.bytes"],
+    diskReserveBytes: config["disk.reserve.bytes"],
+    openFilesMax: config["open.files.max"],
+  };
+}
+
+export function openStore(deps: BrokerDeps, config: BrokerConfig): Promise<LogStore> {
+  return openLogStore(storageDepsOf(deps), storageConfigOf(config));
+}
+
+export async function openMetadata(
+  deps: BrokerDeps,
+  config: BrokerConfig,
+  onFailed: (error: OttlaError) => void,
+): Promise<MetadataLog> {
+  const directory = `${config["data.dir"]}/metadata`;
+  const lane = await openLaneLog(storageDepsOf(deps), { directory, segmentBytes: METADATA_SEGMENT_BYTES });
+  try {
+    return await MetadataLog.open(lane, deps.clock, onFailed);
+  } catch (thrown) {
+    await lane.close();
+    throw thrown;
+  }
+}
+
+/** Writes what a start has to write: record 0 on the first one, the new incarnation, its elections. */
+export async function joinCluster(
+  parts: { readonly deps: BrokerDeps; readonly store: LogStore; readonly metadata: MetadataLog },
+  config: BrokerConfig,
+  address: string,
+): Promise<void> {
+  const { deps, store, metadata } = parts;
+  const { clusterId, directoryId } = store.identity;
+  const nodeId = toNodeId(config["node.id"]);
+  if (metadata.image.endOffset === 0) {
+    assertNothingLost(store);
+    await accept(metadata, () => decideCluster({ clusterId, nodeId, directoryId, nowMs: deps.clock.wallMs() }));
+  }
+  assertSameCluster(metadata.image, store);
+  const incarnation = new Uint8Array(UUID_BYTES);
+  deps.entropy.fill(incarnation);
+  const incarnationId = uuidFromBytes(incarnation) as IncarnationId;
+  const { restart } = store;
+  const wish = { nodeId, directoryId, incarnationId, restart, address, nowMs: deps.clock.wallMs() };
+  await accept(metadata, (image) => decideRegistration(image, wish));
+  await accept(metadata, (image) =>
+    decideElections(image, {
+      nodeId,
+      isWhole: (topicId, partition) => store.find(topicId, toPartitionIndex(partition))?.damage === undefined,
+    }),
+  );
+}
+
+/** D-20: an empty metadata log beside replica logs is a lost one, and never begins a new cluster. */
+function assertNothingLost(store: LogStore): void {
+  for (const log of store.logs) {
+    throw new OttlaError(
+      "DATA_DAMAGED",
+      `the metadata log is empty, but there is a log of ${log.topic}-${log.partition}`,
+    );
+  }
+}
+
+function assertSameCluster(image: MetadataImage, store: LogStore): void {
+  const known = image.cluster?.clusterId;
+  const { clusterId } = store.identity;
+  if (known !== clusterId)
+    throw new OttlaError("DATA_DIR_FOREIGN", `the metadata log is of cluster ${known}, the directory of ${clusterId}`);
+}
+
+async function accept(metadata: MetadataLog, decide: (image: MetadataImage) => Decision): Promise<void> {
+  const decision = await metadata.propose(decide);
+  if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+}

@@ -1,0 +1,59 @@
+// The broker as its composition roots see it: what it is built from, and what it can be asked.
+import type { Rng } from "../base/rng.ts";
+import type { OttlaError } from "../model/errors.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Codecs } from "../ports/codecs.ts";
+import type { Entropy } from "../ports/entropy.ts";
+import type { Files } from "../ports/files.ts";
+import type { Logger } from "../ports/logger.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Timers } from "../ports/timers.ts";
+import type { MessageTransport } from "../ports/transport.ts";
+import type { StoreIdentity } from "../storage/types.ts";
+
+export interface BrokerDeps {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly files: Files;
+  readonly transport: MessageTransport;
+  readonly checksum: Checksum;
+  readonly codecs: Codecs;
+  readonly entropy: Entropy;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly rng: Rng;
+  /** The kernel's boot id (D-6). */
+  readonly bootId: string;
+}
+
+export type BrokerState = "starting" | "running" | "stopping" | "stopped" | "failed";
+
+export interface Health {
+  /** False: restarting the process is the only help. */
+  readonly live: boolean;
+  /** True: requests are served. */
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, string>>;
+}
+
+export interface Broker {
+  /**
+   * Resolves when requests are served. Rejects with the OttlaError that forbids it, everything released again: PORT_IN_USE,
+   * CONFIG_UNREADABLE, DATA_DIR_*, DATA_DAMAGED, DISK_FAILED.
+   */
+  start(): Promise<void>;
+  /** host:port that clients are told; known once listening. */
+  readonly address: string;
+  /** Known once started. */
+  readonly identity: StoreIdentity;
+  readonly state: BrokerState;
+  /** Called once, when the broker must not go on: DISK_FAILED, or a bug (its cause is an AssertionFailure). */
+  onFatal(callback: (error: OttlaError) => void): void;
+  /** Ordered stop. Always ends, within shutdown.timeout.ms; calling it again waits for the same stop. */
+  stop(): Promise<void>;
+  health(): Health;
+}
+
+/** What the CLI and logs call this software. */
+export const SOFTWARE = "ottla/0.1.0";
