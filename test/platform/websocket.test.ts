@@ -1,4 +1,5 @@
 // The WebSocket transport over real loopback sockets.
+import { spawn } from "node:child_process";
 import { connect as connectTcp, createServer } from "node:net";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -402,6 +403,30 @@ describe("connecting and listening", () => {
     const address = http.address();
     const port = address !== null && typeof address === "object" ? address.port : 0;
     expect(await kindOf(createWebSocketTransport().connect(`127.0.0.1:${port}`))).toBe("not-ottla");
+  });
+
+  it("a process that closed its listener and connections ends by itself", async () => {
+    const script = `
+      import { createWebSocketTransport } from ${JSON.stringify(new URL("../../src/platform/websocket.ts", import.meta.url).href)};
+      const transport = createWebSocketTransport();
+      const handlers = { onReceive() {}, onClose() {}, onDrain() {} };
+      let server;
+      const listener = await transport.listen("127.0.0.1:0", (connection) => { server = connection; server.start(handlers); });
+      const client = await transport.connect(listener.address);
+      client.start(handlers);
+      client.close("done");
+      await listener.close();
+    `;
+    const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", script], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    cleanups.push(() => void child.kill("SIGKILL"));
+    let errors = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      errors += chunk.toString();
+    });
+    const code = await new Promise<number | null>((resolve) => child.on("exit", resolve));
+    expect([code, errors]).toEqual([0, ""]);
   });
 
   it("masks in native code", () => {

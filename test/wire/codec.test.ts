@@ -332,6 +332,36 @@ describe("pages of metadata", () => {
   });
 });
 
+describe("memory of encoded messages (D-26)", () => {
+  it("a large answer stands in a store of its own, and the small ones after it do not pin a large block", () => {
+    const names = Array.from({ length: 3_000 }, (_, index) => `${"t".repeat(200)}${index}`);
+    const topics = names.map(
+      (name): TopicMetadata => ({
+        name,
+        error: "NONE",
+        topicId,
+        isDeleting: false,
+        maxMessageBytes: 1,
+        configs: [],
+        partitions: [],
+      }),
+    );
+    const page = { clusterId: topicId, controllerId: 1, brokers: [], topics, next: null };
+    const [large] = encodeResponse({ api: API.METADATA, ...answerHeader }, page, []);
+    expect(large?.length).toBeGreaterThan(600_000);
+    expect(large?.buffer.byteLength).toBe(large?.length);
+    const before = Buffer.from(large as Uint8Array).toString("hex");
+    for (let count = 0; count < 300; count++) {
+      const [small] = encodeRequest({ ...produceHeader, api: API.DELETE_TOPICS }, { names: ["ä".repeat(count)] }, []);
+      expect(small?.buffer.byteLength).toBeLessThanOrEqual(256 * 1024);
+      expect(new RequestAssembler({ bodyBytesMax: 0 }).push(plain(small as Uint8Array))).toMatchObject({
+        message: { request: { names: ["ä".repeat(count)] } },
+      });
+    }
+    expect(Buffer.from(large as Uint8Array).toString("hex")).toBe(before);
+  });
+});
+
 describe("uuids on the wire", () => {
   it("D-32: are the same as in the model, both ways", () => {
     fc.assert(
