@@ -1,0 +1,150 @@
+// The package: `connect()` to a cluster, `startNode()` for a broker in this process. Both load what they need when called.
+import type { Client, ConnectOptions } from "./client/types.ts";
+import type { BrokerConfig } from "./model/config.ts";
+import type { OttlaError } from "./model/errors.ts";
+import type { Logger } from "./ports/logger.ts";
+import type { Timers } from "./ports/timers.ts";
+
+export type {
+  Acks,
+  Admin,
+  BatchReport,
+  Client,
+  ClusterInfo,
+  ConnectOptions,
+  ConsumedRecord,
+  Consumer,
+  ConsumerOptions,
+  CreateTopicOptions,
+  Headers,
+  OutgoingRecord,
+  PartitionInfo,
+  PartitionOffsets,
+  Producer,
+  ProducerOptions,
+  RecordBatchView,
+  SendOptions,
+  SendResult,
+  StartPosition,
+  TopicInfo,
+} from "./client/types.ts";
+export { murmur2, partitionOfKey } from "./client/partitioner.ts";
+export type { TopicConfigKey } from "./model/config.ts";
+export { ERRORS, OttlaError } from "./model/errors.ts";
+export type { ErrorName, ErrorRow, Outcome } from "./model/errors.ts";
+export type { CompressionName } from "./ports/codecs.ts";
+export type { Logger } from "./ports/logger.ts";
+
+export interface LibraryOptions {
+  /** Default: says nothing. */
+  readonly logger?: Logger;
+}
+
+/** A client of a running cluster. Rejects with OttlaError CONNECTION_FAILED when no broker answers in time. */
+export async function connect(options: ConnectOptions & LibraryOptions = {}): Promise<Client> {
+  const [{ openClient }, { createChecksum }, { createClock }, codecs, { createEntropy }, websocket, { createRng }] =
+    await Promise.all([
+      import("./client/client.ts"),
+      import("./platform/checksum.ts"),
+      import("./platform/clock.ts"),
+      import("./platform/codecs.ts"),
+      import("./platform/entropy.ts"),
+      import("./platform/websocket.ts"),
+      import("./base/rng.ts"),
+    ]);
+  const seed = new Uint32Array(4);
+  createEntropy().fill(new Uint8Array(seed.buffer));
+  const [a = 0, b = 0, c = 0, d = 0] = seed;
+  const deps = {
+    clock: createClock(),
+    timers: timersThatKeepAlive(),
+    transport: websocket.createWebSocketTransport(),
+    checksum: createChecksum(),
+    codecs: await codecs.loadCodecs(),
+    logger: options.logger ?? silentLogger,
+    rng: createRng([a, b, c, d]),
+  };
+  return openClient(deps, options);
+}
+
+/** A broker's configuration keys (docs/configuration.md); sizes and durations also as "64MiB" and "5s". */
+export type BrokerConfigInput = { readonly [Key in keyof BrokerConfig]: string | number };
+
+export interface NodeOptions extends LibraryOptions {
+  /** Default "./ottla-data". One directory, never shared. */
+  readonly dataDir?: string;
+  /** Default "ws://127.0.0.1:7070"; port 0 picks a free one. */
+  readonly listeners?: string;
+  /** Any other configuration key of a broker. */
+  readonly config?: Partial<BrokerConfigInput>;
+}
+
+/** A broker in this process. */
+export interface OttlaNode {
+  /** host:port of the native protocol and of HTTP. */
+  readonly address: string;
+  /** A client of this node; closed with it. */
+  connect(options?: Omit<ConnectOptions, "brokers">): Promise<Client>;
+  /** Called once if the disk fails: the node serves nothing any more; close it. */
+  onFatal(callback: (error: OttlaError) => void): void;
+  /** Closes its clients, then stops in order. Always ends. */
+  close(): Promise<void>;
+}
+
+/** Starts a broker on a directory of its own. Rejects with OttlaError: PORT_IN_USE, DATA_DIR_LOCKED, CONFIG_UNREADABLE and the like. */
+export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
+  const [{ composeNode }, { resolveConfig }] = await Promise.all([
+    import("./cli/compose.ts"),
+    import("./cli/config-file.ts"),
+  ]);
+  const given = {
+    "node.id": 1,
+    "data.dir": options.dataDir ?? "./ottla-data",
+    ...(options.listeners === undefined ? {} : { listeners: options.listeners }),
+    ...options.config,
+  };
+  const settings = Object.entries(given).map(([key, value]) => [key, { value, origin: "startNode" }] as const);
+  const { config } = resolveConfig([new Map(settings)]);
+  const { broker } = await composeNode(config, options.logger ?? silentLogger);
+  await broker.start();
+  const clients = new Set<Client>();
+  let closing: Promise<void> | undefined;
+  const stop = async () => {
+    await Promise.allSettled([...clients].map((client) => client.close()));
+    await broker.stop();
+  };
+  return {
+    address: broker.address,
+    connect: async (connectOptions = {}) => {
+      const client = await connect({ ...options, ...connectOptions, brokers: [broker.address] });
+      clients.add(client);
+      return client;
+    },
+    onFatal: (callback) => broker.onFatal(callback),
+    close: () => {
+      closing ??= stop();
+      return closing;
+    },
+  };
+}
+
+/** Unlike a broker's, a client's timers keep the process alive: each of them is for somebody who waits. */
+function timersThatKeepAlive(): Timers {
+  return {
+    after: (delayMs, callback) => {
+      const timer = setTimeout(callback, Math.min(Math.ceil(delayMs), 2 ** 31 - 1));
+      return { cancel: () => clearTimeout(timer) };
+    },
+    defer: (callback) => {
+      setImmediate(callback);
+    },
+  };
+}
+
+const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silentLogger,
+};

@@ -1,0 +1,383 @@
+// A scripted broker: keeps partitions in memory, answers through the real codec, and misbehaves when a test says so.
+import { concatBytes } from "../../src/base/bytes.ts";
+import type { ErrorName, Outcome } from "../../src/model/errors.ts";
+import type { NodeId, TopicId, Uuid } from "../../src/model/ids.ts";
+import { assignOffsets, baseOffsetAt, batchSizeAt, lastOffsetAt, recordCountAt } from "../../src/model/record-batch.ts";
+import { buildControlBatch, decodeRecords, RecordBatchBuilder } from "../../src/model/records.ts";
+import {
+  API,
+  type ApiKey,
+  type ApiTypes,
+  EARLIEST_TIMESTAMP,
+  type FetchResponse,
+  LATEST_TIMESTAMP,
+} from "../../src/wire/native/apis.ts";
+import { encodeResponse, RequestAssembler, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
+import type { DecodedRequest, RequestHeader } from "../../src/wire/native/protocol.ts";
+import type { MessageConnection } from "../../src/ports/transport.ts";
+import { ADDRESS, toyCodecs, type World } from "./world.ts";
+
+export interface FakePartition {
+  batches: Uint8Array[];
+  startOffset: number;
+  leaderEpoch: number;
+}
+
+export interface FakeTopic {
+  topicId: TopicId;
+  isDeleting: boolean;
+  maxMessageBytes: number;
+  partitions: FakePartition[];
+}
+
+export type Verdict =
+  | { readonly error: ErrorName; readonly outcome: Outcome }
+  /** Appends, but the answer never comes. */
+  | "swallow"
+  /** Appends, then cuts the connection. */
+  | "cut"
+  | undefined;
+
+type OneOf<Key extends ApiKey> = Extract<DecodedRequest, { readonly header: { readonly api: Key } }>;
+
+const EMPTY_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA" as Uuid;
+
+export class FakeBroker {
+  readonly topics = new Map<string, FakeTopic>();
+  readonly requests: DecodedRequest[] = [];
+  readonly connections: MessageConnection[] = [];
+  readonly world: World;
+  /** Called for each produced batch, before it is appended. */
+  onProduce: (batch: { topic: string; partition: number; count: number; requestIndex: number }) => Verdict = () =>
+    undefined;
+  /** An error for a fetched partition. */
+  onFetch: (entry: { topic: string; partition: number; offset: number }) => ErrorName | "cut" | undefined = () =>
+    undefined;
+  /** Answers nothing but Hello and metadata while true. */
+  isSilent = false;
+  /** Bodies per part of a fetch answer. */
+  entriesPerPart = 1_000;
+  createTopicsError: ErrorName | undefined;
+  metadataDelayMs = 0;
+  #topicCount = 0;
+  #listener: { close(): Promise<void> } | undefined;
+  #produceRequestCount = 0;
+
+  constructor(world: World) {
+    this.world = world;
+  }
+
+  static async start(world: World): Promise<FakeBroker> {
+    const broker = new FakeBroker(world);
+    await broker.listen();
+    return broker;
+  }
+
+  async listen(): Promise<void> {
+    this.#listener = await this.world.network.listen(ADDRESS, (connection) => this.#serve(connection));
+  }
+
+  async stopListening(): Promise<void> {
+    await this.#listener?.close();
+  }
+
+  cutAll(): void {
+    for (const connection of this.connections.splice(0)) connection.close("cut by the test");
+  }
+
+  createTopic(name: string, partitionCount = 1, maxMessageBytes = 1_048_588): FakeTopic {
+    const number = String(++this.#topicCount).padStart(4, "0");
+    const topic: FakeTopic = {
+      topicId: `${number}${EMPTY_TOPIC_ID.slice(4)}` as TopicId,
+      isDeleting: false,
+      maxMessageBytes,
+      partitions: Array.from({ length: partitionCount }, () => ({ batches: [], startOffset: 0, leaderEpoch: 1 })),
+    };
+    this.topics.set(name, topic);
+    return topic;
+  }
+
+  partition(topic: string, index = 0): FakePartition {
+    return this.topics.get(topic)?.partitions[index] as FakePartition;
+  }
+
+  endOffset(partition: FakePartition): number {
+    const last = partition.batches.at(-1);
+    return last === undefined ? partition.startOffset : lastOffsetAt(last, 0) + 1;
+  }
+
+  /** Appends one batch with these values. */
+  append(topic: string, values: readonly string[], index = 0): void {
+    const builder = new RecordBatchBuilder({ limitBytes: 10_000_000 });
+    for (const value of values) {
+      builder.tryAppend({ key: null, value: new TextEncoder().encode(value), headers: [], timestamp: 1_000 });
+    }
+    const { checksum } = this.world.deps;
+    this.appendBatch(topic, builder.build({ compression: "none", codecs: toyCodecs, checksum }), index);
+  }
+
+  appendControl(topic: string, index = 0): void {
+    const { checksum } = this.world.deps;
+    const batch = buildControlBatch({ type: "COMMIT", value: null, timestamp: 1_000, checksum });
+    this.appendBatch(topic, batch, index);
+  }
+
+  appendBatch(topic: string, batch: Uint8Array, index = 0): number {
+    const partition = this.partition(topic, index);
+    const baseOffset = this.endOffset(partition);
+    assignOffsets(batch, baseOffset, partition.leaderEpoch);
+    partition.batches.push(batch);
+    return baseOffset;
+  }
+
+  /** Values of all records of a partition, in order. */
+  values(topic: string, index = 0): string[] {
+    const { checksum } = this.world.deps;
+    const options = { checksum, codecs: toyCodecs, decompressedBytesMax: 100_000_000 };
+    return this.partition(topic, index).batches.flatMap((batch) =>
+      [...decodeRecords(batch, options)].map((record) => new TextDecoder().decode(record.value ?? new Uint8Array())),
+    );
+  }
+
+  of<K extends ApiKey>(api: K): OneOf<K>[] {
+    return this.requests.filter((request): request is OneOf<K> => request.header.api === api);
+  }
+
+  #serve(connection: MessageConnection): void {
+    this.connections.push(connection);
+    const assembler = new RequestAssembler({ bodyBytesMax: 100_000_000 });
+    connection.start({
+      onReceive: (message) => {
+        const assembled = assembler.push(message);
+        if (assembled.kind === "broken") throw new Error(`broken: ${assembled.reason}`);
+        if (assembled.kind === "message") this.#handle(connection, assembled.message);
+      },
+      onClose: () => {},
+      onDrain: () => {},
+    });
+  }
+
+  #handle(connection: MessageConnection, request: DecodedRequest): void {
+    this.requests.push(request);
+    const { header } = request;
+    if (header.api === API.HELLO) return this.#answer(connection, request.header, this.#hello());
+    if (header.api === API.METADATA) {
+      const answer = this.#metadata((request as OneOf<typeof API.METADATA>).request);
+      if (this.metadataDelayMs === 0) return this.#answer(connection, header, answer);
+      this.world.time.timers.after(this.metadataDelayMs, () => this.#answer(connection, header, answer));
+      return;
+    }
+    if (header.api === API.PRODUCE) return this.#produce(connection, request as OneOf<typeof API.PRODUCE>);
+    if (this.isSilent) return;
+    if (header.api === API.FETCH) return this.#fetch(connection, request as OneOf<typeof API.FETCH>);
+    if (header.api === API.LIST_OFFSETS)
+      return this.#listOffsets(connection, request as OneOf<typeof API.LIST_OFFSETS>);
+    if (header.api === API.CREATE_TOPICS) return this.#create(connection, request as OneOf<typeof API.CREATE_TOPICS>);
+    this.#delete(connection, request as OneOf<typeof API.DELETE_TOPICS>);
+  }
+
+  #answer<K extends ApiKey>(
+    connection: MessageConnection,
+    header: RequestHeader & { readonly api: K },
+    response: ApiTypes[K]["response"],
+    how: { readonly bodies?: readonly Uint8Array[]; readonly more?: boolean } = {},
+  ): void {
+    const { api, version, correlationId } = header;
+    const answer = { api, version, correlationId, more: how.more ?? false, error: "NONE" as const, message: null };
+    connection.send(encodeResponse(answer, response, how.bodies ?? []));
+  }
+
+  #hello(): ApiTypes[typeof API.HELLO]["response"] {
+    return {
+      clusterId: EMPTY_TOPIC_ID,
+      nodeId: 1 as NodeId,
+      brokerEpoch: 1,
+      software: "fake",
+      apis: SUPPORTED_VERSIONS.map((row) => ({ ...row })),
+      messageBytesMax: 100_000_000,
+      inFlightBytesMax: 64 * 1024 * 1024,
+    };
+  }
+
+  #metadata(request: ApiTypes[typeof API.METADATA]["request"]): ApiTypes[typeof API.METADATA]["response"] {
+    const names = (request.topics ?? [...this.topics.keys()]).toSorted();
+    const rest = names.filter((name) => request.after === null || name > request.after);
+    const page = request.topics === null ? rest.slice(0, 3) : rest;
+    return {
+      clusterId: EMPTY_TOPIC_ID,
+      controllerId: 1,
+      brokers: [{ nodeId: 1, address: ADDRESS }],
+      topics: page.map((name) => this.#describe(name)),
+      next: page.length < rest.length ? (page.at(-1) ?? null) : null,
+    };
+  }
+
+  #describe(name: string): ApiTypes[typeof API.METADATA]["response"]["topics"][number] {
+    const topic = this.topics.get(name);
+    return {
+      name,
+      error: topic === undefined ? "UNKNOWN_TOPIC_OR_PARTITION" : "NONE",
+      topicId: topic?.topicId ?? EMPTY_TOPIC_ID,
+      isDeleting: topic?.isDeleting ?? false,
+      maxMessageBytes: topic?.maxMessageBytes ?? 0,
+      configs: [],
+      partitions: (topic?.partitions ?? []).map((partition, index) => ({
+        index,
+        error: "NONE" as const,
+        leader: 1,
+        leaderEpoch: partition.leaderEpoch,
+        replicas: [1],
+        isr: [1],
+      })),
+    };
+  }
+
+  #find(topicId: string, index: number): { name: string; partition: FakePartition } | undefined {
+    for (const [name, topic] of this.topics) {
+      const partition = topic.partitions[index];
+      if (topic.topicId === topicId && partition !== undefined) return { name, partition };
+    }
+    return undefined;
+  }
+
+  #produce(connection: MessageConnection, { header, request, bodies }: OneOf<typeof API.PRODUCE>): void {
+    const requestIndex = this.#produceRequestCount++;
+    let isAnswered = request.acks !== 0;
+    const entries = request.entries.map((entry, index) => {
+      const found = this.#find(entry.topicId, entry.partition);
+      const body = bodies[index] as Uint8Array;
+      if (found === undefined) return refusal("UNKNOWN_TOPIC_ID", "not appended");
+      const { name: topic } = found;
+      const verdict = this.onProduce({
+        topic,
+        partition: entry.partition,
+        count: recordCountAt(body, 0),
+        requestIndex,
+      });
+      if (typeof verdict === "object") return refusal(verdict.error, verdict.outcome);
+      if (verdict !== undefined || this.isSilent) isAnswered = false;
+      const baseOffset = this.appendBatch(topic, new Uint8Array(body), entry.partition);
+      if (verdict === "cut") connection.close("cut by the test");
+      return { error: "NONE" as const, outcome: "appended" as const, baseOffset, logStartOffset: 0, message: null };
+    });
+    if (isAnswered) this.#answer(connection, header, { entries });
+  }
+
+  #fetch(connection: MessageConnection, { header, request }: OneOf<typeof API.FETCH>): void {
+    const bodies: Uint8Array[] = [];
+    const entries: FetchResponse["entries"][number][] = [];
+    for (const [index, entry] of request.entries.entries()) {
+      const found = this.#find(entry.topicId, entry.partition);
+      const forced = found && this.onFetch({ topic: found.name, partition: entry.partition, offset: entry.offset });
+      if (forced === "cut") return connection.close("cut by the test");
+      const error =
+        found === undefined ? "UNKNOWN_TOPIC_ID" : (forced ?? this.#rangeError(found.partition, entry.offset));
+      const end = found === undefined ? 0 : this.endOffset(found.partition);
+      const body = error === undefined && found !== undefined ? this.#read(found.partition, entry) : undefined;
+      if (body !== undefined) bodies.push(body);
+      entries.push({
+        index,
+        error: error ?? "NONE",
+        leaderEpoch: 1,
+        logStartOffset: 0,
+        highWatermark: end,
+        lastStableOffset: end,
+        body: body === undefined ? -1 : bodies.length - 1,
+      });
+    }
+    const hasNews = bodies.length > 0 || entries.some((entry) => entry.error !== "NONE");
+    const send = () => this.#sendParts(connection, header, entries, bodies);
+    if (hasNews) return send();
+    this.world.time.timers.after(request.maxWaitMs, () => this.#fetchAgain(connection, { header, request }, send));
+  }
+
+  /** The end of a long poll: what is there then. */
+  #fetchAgain(
+    connection: MessageConnection,
+    { header, request }: Pick<OneOf<typeof API.FETCH>, "header" | "request">,
+    send: () => void,
+  ): void {
+    const hasGrown = request.entries.some((entry) => {
+      const found = this.#find(entry.topicId, entry.partition);
+      return found !== undefined && this.endOffset(found.partition) > entry.offset;
+    });
+    if (hasGrown) this.#fetch(connection, { header, request, bodies: [] } as OneOf<typeof API.FETCH>);
+    else send();
+  }
+
+  #sendParts(
+    connection: MessageConnection,
+    header: RequestHeader & { readonly api: typeof API.FETCH },
+    entries: readonly FetchResponse["entries"][number][],
+    bodies: readonly Uint8Array[],
+  ): void {
+    for (let from = 0; from < Math.max(1, entries.length); from += this.entriesPerPart) {
+      const part = entries.slice(from, from + this.entriesPerPart);
+      const partBodies: Uint8Array[] = [];
+      const renumbered = part.map((entry) => {
+        if (entry.body < 0) return entry;
+        partBodies.push(bodies[entry.body] as Uint8Array);
+        return { ...entry, body: partBodies.length - 1 };
+      });
+      const more = from + this.entriesPerPart < entries.length;
+      this.#answer(connection, header, { entries: renumbered }, { bodies: partBodies, more });
+    }
+  }
+
+  #rangeError(partition: FakePartition, offset: number): ErrorName | undefined {
+    return offset < partition.startOffset || offset > this.endOffset(partition) ? "OFFSET_OUT_OF_RANGE" : undefined;
+  }
+
+  #read(partition: FakePartition, entry: { offset: number; maxBytes: number }): Uint8Array | undefined {
+    const batches: Uint8Array[] = [];
+    let bytes = 0;
+    for (const batch of partition.batches) {
+      if (lastOffsetAt(batch, 0) < entry.offset) continue;
+      if (batches.length > 0 && bytes + batchSizeAt(batch, 0) > entry.maxBytes) break;
+      batches.push(batch);
+      bytes += batch.length;
+    }
+    return batches.length === 0 ? undefined : concatBytes(batches);
+  }
+
+  #listOffsets(connection: MessageConnection, { header, request }: OneOf<typeof API.LIST_OFFSETS>): void {
+    const entries = request.entries.map((entry) => {
+      const found = this.#find(entry.topicId, entry.partition);
+      if (found === undefined)
+        return { error: "UNKNOWN_TOPIC_ID" as const, offset: -1, timestamp: -1, leaderEpoch: -1 };
+      const { partition } = found;
+      let offset = -1;
+      if (entry.timestamp === EARLIEST_TIMESTAMP) offset = partition.startOffset;
+      else if (entry.timestamp === LATEST_TIMESTAMP) offset = this.endOffset(partition);
+      else if (entry.timestamp <= 1_000 && partition.batches[0]) offset = baseOffsetAt(partition.batches[0], 0);
+      return { error: "NONE" as const, offset, timestamp: -1, leaderEpoch: 1 };
+    });
+    this.#answer(connection, header, { entries });
+  }
+
+  #create(connection: MessageConnection, { header, request }: OneOf<typeof API.CREATE_TOPICS>): void {
+    const topics = request.topics.map(({ name, partitions }) => {
+      const error = this.createTopicsError ?? (this.topics.has(name) ? "TOPIC_ALREADY_EXISTS" : "NONE");
+      const count = partitions < 0 ? 1 : partitions;
+      if (error !== "NONE") return { name, error, message: null, topicId: null, partitions: 0 };
+      const topicId = request.validateOnly ? null : this.createTopic(name, count).topicId;
+      return { name, error, message: null, topicId, partitions: count };
+    });
+    this.#answer(connection, header, { topics });
+  }
+
+  #delete(connection: MessageConnection, { header, request }: OneOf<typeof API.DELETE_TOPICS>): void {
+    const topics = request.names.map((name) => {
+      const topic = this.topics.get(name);
+      if (topic === undefined) return { name, error: "UNKNOWN_TOPIC_OR_PARTITION" as const, message: null };
+      topic.isDeleting = true;
+      this.world.time.timers.after(700, () => this.topics.delete(name));
+      return { name, error: "NONE" as const, message: null };
+    });
+    this.#answer(connection, header, { topics });
+  }
+}
+
+function refusal(error: ErrorName, outcome: Outcome) {
+  return { error, outcome, baseOffset: -1, logStartOffset: -1, message: null };
+}
