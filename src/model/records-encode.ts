@@ -35,8 +35,8 @@ export interface BuildOptions {
   readonly maxBytes?: number;
 }
 
-/** Varlongs are exact to 2^52; a timestamp in this range has a delta in it to any other. */
-const TIMESTAMP_MAX = 2 ** 52 - 1;
+/** Varlongs hold -2^52 to 2^52 - 1: the difference of any two timestamps from -1 to this. */
+const TIMESTAMP_MAX = 2 ** 52 - 2;
 const INITIAL_BYTES = 16_384;
 
 /** Bytes of the record in a batch of its own, without the batch's header: one more or less in a batch with others. */
