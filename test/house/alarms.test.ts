@@ -240,6 +240,7 @@ describe("the house rules", () => {
     ["a function of 70 lines", "src/base/a.ts", `// A.\nfunction long() {\n${lines(68, "  run();")}\n}\n`],
     ["a long list of tests", "test/a.ts", `// A.\ndescribe("a", () => {\n${lines(90, "run();")}\n});\n`],
     ["members and keys of a banned name", "src/broker/a.ts", "// A.\nthis.process(a.Date, { console: 1 });\n"],
+    ["a parameter of a banned name", "src/sim/a.ts", "// A.\nconst stop = (process: Running) => process.kill();\n"],
     ["a filled Map that nobody changes", "src/base/a.ts", '// A.\nconst names = new Map([["a", 1]]);\n'],
     ["the clock outside the cores", "src/platform/a.ts", "// A.\nexport const now = () => Date.now();\n"],
   ])("stay quiet on %s", (_what, path, text) => {

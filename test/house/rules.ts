@@ -95,11 +95,22 @@ function isReference(node: ts.Identifier): boolean {
   return !("name" in parent && parent.name === node);
 }
 
+/** Names that the file declares itself, anywhere in it: they shadow the global. (The linter, which knows scopes, checks those files.) */
+function declaredNames(file: ts.SourceFile): ReadonlySet<string> {
+  const names = new Set<string>();
+  walk(file, (node) => {
+    const isDeclaration = ts.isVariableDeclaration(node) || ts.isParameter(node) || ts.isBindingElement(node);
+    if (isDeclaration && ts.isIdentifier(node.name)) names.add(node.name.text);
+  });
+  return names;
+}
+
 const bannedInCore: Rule = (file, path) => {
   if (!inCore(path)) return [];
   const faults: string[] = [];
+  const own = declaredNames(file);
   walk(file, (node) => {
-    if (ts.isIdentifier(node) && Object.hasOwn(REPLACEMENTS, node.text) && isReference(node)) {
+    if (ts.isIdentifier(node) && isBanned(node) && !own.has(node.text)) {
       faults.push(`:${lineOf(file, node)}: ${node.text} is banned here: use ${REPLACEMENTS[node.text]}`);
     }
     if (ts.isPropertyAccessExpression(node) && node.getText(file) === "Math.random") {
@@ -108,6 +119,8 @@ const bannedInCore: Rule = (file, path) => {
   });
   return faults;
 };
+
+const isBanned = (node: ts.Identifier): boolean => Object.hasOwn(REPLACEMENTS, node.text) && isReference(node);
 
 const bannedSyntax: Rule = (file, path) => {
   const faults: string[] = [];
