@@ -98,10 +98,15 @@ export class WebSocketConnection implements MessageConnection {
   }
 
   send(outgoing: readonly Uint8Array[]): void {
-    if (this.#isLeaving || this.#closeReason !== undefined) return;
+    const webSocket = this.#webSocket;
+    if (this.#isLeaving || webSocket.readyState !== webSocket.OPEN) return;
+    let unsentBytes = webSocket.bufferedAmount;
+    for (const message of outgoing) unsentBytes += message.length;
+    // Only what may have to report a drain asks to be told when it is written.
+    const isAboveDrain = unsentBytes > this.#drainBytes;
+    if (isAboveDrain) this.#isAboveDrain = true;
     this.#options.cork.cork(this.#socket);
-    for (const message of outgoing) this.#webSocket.send(message, this.#onSent);
-    if (this.#webSocket.bufferedAmount > this.#drainBytes) this.#isAboveDrain = true;
+    for (const message of outgoing) webSocket.send(message, isAboveDrain ? this.#onSent : undefined);
   }
 
   #checkDrain(): void {

@@ -81,8 +81,8 @@ class WebSocketTransport implements MessageTransport {
       noDelay: true,
     });
     server.maxConnections = this.#settings.connectionsMax + SPARE_SOCKETS;
-    this.#serve(server, onConnection);
     await bound(server, { host, port, address });
+    this.#serve(server, onConnection);
     const actual = server.address() as AddressInfo;
     return {
       address: `${clientHost(host)}:${actual.port}`,
@@ -106,6 +106,9 @@ class WebSocketTransport implements MessageTransport {
       onDropped(remote ?? "?", `${refusal.code}: ${refusal.about}`);
       refuseSocket(socket, refusal);
     };
+    // E.g. no file descriptor left for accept(): one peer's loss, not the process's.
+    server.on("error", (error) => onDropped("?", error.message));
+    server.on("drop", (peer) => onDropped(peer?.remoteAddress ?? "?", `${FULL.code}: ${FULL.about}`));
     // The handler's failures are answered inside: answerHttp never rejects.
     server.on("request", (request, response) => void answerHttp(request, response, httpHandler));
     server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
