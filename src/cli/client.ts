@@ -14,6 +14,9 @@ import { parseBootstrap, parseDuration } from "./values.ts";
 
 const DEFAULT_BOOTSTRAP = "127.0.0.1:7070";
 const DEFAULT_TIMEOUT = "10s";
+/** Without --timeout nobody should wait long for a node that is not up. */
+const DEFAULT_CONNECT_TIMEOUT = "3s";
+const TELL_AFTER_MS = 1000;
 
 export function bootstrapOf(flags: GlobalFlags): string[] {
   return parseBootstrap(
@@ -23,18 +26,30 @@ export function bootstrapOf(flags: GlobalFlags): string[] {
 
 export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");
 
+/** No proxy stands between two processes of one machine, so messages to it need no masking (RFC 6455, section 10.3). */
+const isLoopback = (address: string) => /^(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address);
+
 export async function openCliClient(flags: GlobalFlags): Promise<Client> {
+  const brokers = bootstrapOf(flags);
   const entropy = createEntropy();
   const deps = {
     clock: createClock(),
     timers: createTimers(),
-    transport: createWebSocketTransport(),
+    transport: createWebSocketTransport({ masking: brokers.every(isLoopback) ? "zero" : "random" }),
     checksum: createChecksum(),
     codecs: await loadCodecs(),
     logger: stderrLogger(flags.verbose ?? 0),
     rng: rngFromSystem(entropy),
   };
-  return openClient(deps, { brokers: bootstrapOf(flags), clientId: "ottla-cli", connectTimeoutMs: timeoutOf(flags) });
+  const connectTimeoutMs = parseDuration(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout", "s");
+  const remark = setTimeout(() => {
+    if (flags.quiet !== true) process.stderr.write(`waiting for a broker at ${brokers.join(", ")}\n`);
+  }, TELL_AFTER_MS);
+  try {
+    return await openClient(deps, { brokers, clientId: "ottla-cli", connectTimeoutMs });
+  } finally {
+    clearTimeout(remark);
+  }
 }
 
 export async function withClient<T>(flags: GlobalFlags, use: (client: Client) => Promise<T>): Promise<T> {

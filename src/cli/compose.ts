@@ -9,7 +9,7 @@ import { createFiles } from "../platform/files.ts";
 import { readBootId } from "../platform/host.ts";
 import { createMetrics, type RenderedMetrics } from "../platform/metrics.ts";
 import { createTimers } from "../platform/timers.ts";
-import { createWebSocketTransport } from "../platform/websocket.ts";
+import { createWebSocketTransport, isBufferutilLoaded } from "../platform/websocket.ts";
 import type { Logger } from "../ports/logger.ts";
 import { rngFromSystem } from "./rng.ts";
 import { VERSION } from "./version.ts";
@@ -26,8 +26,18 @@ export async function composeNode(config: BrokerConfig, logger: Logger): Promise
     .gauge("build_info", "Always 1; the labels say what runs.", { version: VERSION, node: process.version })
     .set(1);
   const entropy = createEntropy();
+  if (!isBufferutilLoaded()) logger.warn("bufferutil_missing", { effect: "masked messages cost five times as much" });
+  const dropped = metrics.counter(
+    "connections_refused_total",
+    "Connections that were refused or spoke no known protocol.",
+  );
   const transport = createWebSocketTransport({
     connectionsMax: config["connections.max"],
+    unsentBytesMax: config["connection.unsent.bytes"],
+    onDropped: (remote, reason) => {
+      dropped.add(1);
+      logger.debug("connection_refused", { remote, reason });
+    },
     httpHandler: (path) => answerHttp(path, { health: () => broker.health(), metrics }),
   });
   const broker = createBroker(

@@ -29,6 +29,8 @@ function report(thrown: unknown): number {
 
 endOnClosedPipe(process.stdout);
 process.stderr.on("error", () => undefined);
+// The client's timers do not keep a process alive; while a command waits for one of them, this does. The exit below ends it.
+setInterval(() => undefined, 0x7fffffff);
 runProgram(process.argv.slice(2)).then(
   (exitCode) => process.exit(exitCode),
   (thrown: unknown) => process.exit(report(thrown)),

@@ -63,6 +63,9 @@ class NodeProcess {
   }
 }
 
+// A broker's timers do not keep a process alive, and without the launcher's channel nothing else might; an ordered stop must get to its end.
+setInterval(() => undefined, 0x7fffffff);
+
 const node = new NodeProcess();
 process.on("message", (message: ToNode) => {
   if (message.kind === "start") void node.start(message);

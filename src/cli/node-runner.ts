@@ -47,7 +47,7 @@ export async function runNode({ config, logger, onFatal }: RunOptions): Promise<
     pid: process.pid,
   });
   const { broker } = await composeNode(config, logger);
-  broker.onFatal((error) => fatal(failureOf(error), error));
+  broker.onFatal((error) => fatal(isBug(error) ? bugFailure(error.cause ?? error) : failureOf(error), error));
   await broker.start();
   const startMs = Math.round(performance.now() - startedMs);
   const address = `ws://${broker.address.replace(/^ws:\/\//, "")}`;
@@ -81,9 +81,15 @@ function bugFailure(thrown: unknown): Failure {
   return { code: "BUG", message, hint: "this is a bug in Ottla: the node's log has the stack", exitCode: EXIT.BUG };
 }
 
+/** A broker gives what it has no name for as UNKNOWN_SERVER_ERROR, with the cause kept. */
+function isBug(thrown: unknown): boolean {
+  const cause = thrown instanceof OttlaError && thrown.code === "UNKNOWN_SERVER_ERROR" ? thrown.cause : thrown;
+  return [AssertionFailure, TypeError, RangeError, ReferenceError].some((kind) => cause instanceof kind);
+}
+
 /** What a rejected start means: a disk that fails during recovery has an exit code of its own (D-13). */
 export function startFailureOf(thrown: unknown, config: BrokerConfig): Failure {
-  if (thrown instanceof AssertionFailure) return bugFailure(thrown);
+  if (isBug(thrown)) return bugFailure(thrown instanceof OttlaError ? thrown.cause : thrown);
   const failure = failureOf(transportAsOttla(thrown, config));
   return failure.code === "DISK_FAILED" ? { ...failure, exitCode: EXIT.RECOVERY_FAILED } : failure;
 }

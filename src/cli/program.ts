@@ -62,7 +62,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
     .option("-b, --bootstrap <host:port,...>", "brokers to ask first (env OTTLA_BOOTSTRAP; default 127.0.0.1:7070)")
     .addOption(new Option("--bootstrap-server <host:port,...>", "as --bootstrap").hideHelp())
     .option("--json", "print JSON: data on stdout, errors on stderr")
-    .option("--timeout <duration>", "how long to wait for a broker (default 10s)")
+    .option("--timeout <duration>", "how long to wait for a broker (default 3s to connect, 10s for the rest)")
     .option("--no-color", "no colours (also NO_COLOR)")
     .option("-q, --quiet", "no remarks and no progress on stderr")
     .addOption(new Option("-v, --verbose", "say more; twice: stacks of errors"))

@@ -72,7 +72,7 @@ export async function serverStart({ flags, output }: Invocation<StartFlags>): Pr
 const logLevel = (output: Output, isQuiet: boolean) => (output.verbosity > 0 ? "debug" : isQuiet ? "warn" : "info");
 
 function printConfig({ config, origins }: EffectiveConfig, output: Output): number {
-  const values: Readonly<Record<string, unknown>> = config;
+  const values: Readonly<Record<string, string | number | undefined>> = config;
   const keys = Object.keys(origins);
   if (output.isJson) {
     const entries = keys.map((key) => [key, { value: values[key] ?? null, origin: origins[key] }]);

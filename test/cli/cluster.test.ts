@@ -1,0 +1,218 @@
+// cluster up, status, health, down: what another shell sees, and how a node that cannot run or dies is told.
+import { createServer } from "node:net";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { isAlive } from "../../src/cli/process-identity.ts";
+import { readState } from "../../src/cli/state-file.ts";
+import {
+  collect,
+  ensureBuilt,
+  json,
+  ottla,
+  outputMatching,
+  SMALL_NODE,
+  start,
+  temporaryFolder,
+  upArguments,
+  writeClusterFile,
+} from "./support.ts";
+
+let folder = temporaryFolder();
+const dataDir = () => join(folder.path, "data");
+const nodeDir = () => join(dataDir(), "node-1", "data");
+const upWith = (listeners?: string) => upArguments(folder.path, writeClusterFile(folder.path, listeners));
+
+beforeAll(ensureBuilt);
+beforeEach(() => {
+  folder = temporaryFolder();
+});
+afterEach(async () => {
+  await ottla(["cluster", "down", "--data-dir", dataDir()]);
+  folder.remove();
+});
+
+function foundState() {
+  const outcome = readState(dataDir());
+  if (outcome.kind !== "found") throw new Error(`no state file: ${outcome.kind}`);
+  return outcome.state;
+}
+
+describe("cluster up --detach", () => {
+  it("returns when the node serves; status, health and down work from another shell", async () => {
+    const up = await ottla([...upWith(), "--detach"]);
+    expect(up.code, up.stderr).toBe(0);
+    expect(up.stdout).toMatch(/^NODE\tSTATE\tADDRESS\tHTTP\tPID\n1\trunning\tws:\/\/127\.0\.0\.1:\d+\thttp:/);
+    expect(up.stderr).toContain("topic create greetings");
+    const address = foundState().nodes[0]?.address.replace("ws://", "") ?? "";
+
+    const status = await ottla(["cluster", "status", "--data-dir", dataDir(), "--json"]);
+    expect(status.code).toBe(0);
+    expect(json(status)).toMatchObject({
+      _command: "cluster.status",
+      isRunning: true,
+      nodes: [{ nodeId: 1, state: "running" }],
+    });
+
+    const health = await ottla(["cluster", "health", "-b", address, "--wait", "--timeout", "5s", "--json"]);
+    expect(health.code, health.stderr).toBe(0);
+    expect(json(health)).toMatchObject({ isHealthy: true, brokers: 1, problems: [] });
+
+    for (const [path, status_] of [
+      ["livez", 200],
+      ["readyz", 200],
+      ["version", 200],
+      ["metrics", 200],
+      ["nothing", 426],
+    ] as const) {
+      expect((await fetch(`http://${address}/${path}`)).status, path).toBe(status_);
+    }
+    expect(await (await fetch(`http://${address}/metrics`)).text()).toMatch(/^ottla_build_info\{/m);
+
+    const again = await ottla([...upWith(), "--detach"]);
+    expect(again.stderr).toMatch(/^error\[ALREADY_RUNNING\]: .*launcher pid \d+/);
+    expect(again.code).toBe(1);
+
+    const { launcher, nodes } = foundState();
+    const down = await ottla(["cluster", "down", "--data-dir", dataDir()]);
+    expect(down.code, down.stderr).toBe(0);
+    expect([launcher, ...nodes.map((node) => node.process)].filter(isAlive)).toEqual([]);
+    expect((await ottla(["cluster", "status", "--data-dir", dataDir()])).code).toBe(10);
+    expect((await ottla(["cluster", "down", "--data-dir", dataDir()])).code).toBe(0);
+    expect(readFileSync(join(dataDir(), "node-1", "log", "ottla.log"), "utf8")).toMatch(/"event":"node_ready"/);
+  });
+
+  it("shows why a start failed, with the node's exit code", async () => {
+    mkdirSync(nodeDir(), { recursive: true });
+    writeFileSync(join(nodeDir(), "holiday.jpg"), "not a log");
+    const up = await ottla([...upWith(), "--detach"]);
+    expect(up.stderr).toMatch(/error\[DATA_DIR_FOREIGN\]: node 1 did not start: /);
+    expect(up.stderr).toContain("\nhint: ");
+    expect(up.code).toBe(32);
+    expect(existsSync(join(dataDir(), "cluster-state.json"))).toBe(false);
+  });
+
+  it("keeps a state file of somebody else's process from being signalled", async () => {
+    mkdirSync(dataDir(), { recursive: true });
+    const process_ = { pid: process.pid, startTicks: 1, bootId: "another" };
+    const node = { nodeId: 1, process: process_, address: "ws://127.0.0.1:1", dataDir: "", logFile: "" };
+    writeFileSync(
+      join(dataDir(), "cluster-state.json"),
+      JSON.stringify({ version: 1, cluster: "x", startedAt: "", launcher: process_, nodes: [node] }),
+    );
+    const down = await ottla(["cluster", "down", "--data-dir", dataDir()]);
+    expect(down.code).toBe(0);
+    expect(down.stderr).toContain("no cluster runs");
+  });
+
+  it("nodes end when their launcher is killed", async () => {
+    expect((await ottla([...upWith(), "--detach"])).code).toBe(0);
+    const { launcher, nodes } = foundState();
+    process.kill(launcher.pid, "SIGKILL");
+    await expect.poll(() => nodes.filter((node) => isAlive(node.process)).length, { timeout: 10_000 }).toBe(0);
+    expect((await ottla(["cluster", "status", "--data-dir", dataDir()])).code).toBe(10);
+  });
+});
+
+describe("cluster up", () => {
+  it("says so when the node dies by itself, and starts again after it", async () => {
+    const child = start(upWith());
+    const done = collect(child);
+    await outputMatching(child, "stderr", /Ctrl-C stops it/);
+    process.kill(foundState().nodes[0]?.process.pid ?? 0, "SIGKILL");
+    const { code, stderr } = await done;
+    expect(stderr).toMatch(/error\[NODE_ENDED\]: node 1 ended by itself: SIGKILL/);
+    expect(stderr).toContain("node_ready");
+    expect(code).toBe(1);
+    const again = await ottla([...upWith(), "--detach"]);
+    expect(again.code, again.stderr).toBe(0);
+  });
+
+  it("refuses a port that is taken", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as { readonly port: number };
+    const { code, stderr } = await ottla(upWith(`ws://127.0.0.1:${port}`));
+    server.close();
+    expect(stderr).toMatch(new RegExp(`error\\[PORT_IN_USE\\]: node 1 did not start: .*${port}`));
+    expect(code).toBe(1);
+  });
+
+  it("refuses a directory that another live process uses, and names its pid", async () => {
+    expect((await ottla([...upWith(), "--detach"])).code).toBe(0);
+    const pid = foundState().nodes[0]?.process.pid;
+    const args = ["server", "start", "--node-id", "1", "--data-dir", nodeDir(), "--listeners", "ws://127.0.0.1:0"];
+    const { code, stderr } = await ottla([...args, "-q"]);
+    expect(stderr).toMatch(new RegExp(`error\\[DATA_DIR_LOCKED\\]: .*${pid}`));
+    expect(code).toBe(32);
+  });
+
+  it("refuses a cluster file it cannot use, with line and key", async () => {
+    const file = join(folder.path, "c.json");
+    writeFileSync(file, '{\n  "nodes": [{ "node.id": 1,\n    "listener": "ws://127.0.0.1:0" }]\n}');
+    const { code, stderr } = await ottla(["cluster", "up", "-c", file]);
+    expect(stderr).toBe(
+      `error[CONFIG_UNREADABLE]: ${file}:3: unknown key "listener"\nhint: did you mean "listeners"?\n`,
+    );
+    expect(code).toBe(2);
+    writeFileSync(file, '{"nodes": [{"node.id": 1}, {"node.id": 2}, {"node.id": 3}]}');
+    const three = await ottla(["cluster", "up", "-c", file]);
+    expect(three.stderr).toContain("3 nodes: replication comes in a later release");
+    expect(three.code).toBe(2);
+  });
+});
+
+describe("server start", () => {
+  const args = (dir: string) => [
+    "server",
+    "start",
+    "--node-id",
+    "1",
+    "--data-dir",
+    dir,
+    "--listeners",
+    "ws://127.0.0.1:0",
+    "-q",
+    ...SMALL_NODE.flatMap((pair) => ["-X", pair]),
+  ];
+
+  it("refuses a foreign directory and leaves it as it is", async () => {
+    const dir = join(folder.path, "photos");
+    mkdirSync(dir);
+    writeFileSync(join(dir, "holiday.jpg"), "not a log");
+    const { code, stderr } = await ottla(args(dir));
+    expect(stderr).toMatch(/error\[DATA_DIR_FOREIGN\]: /);
+    expect(code).toBe(32);
+    expect(readdirSync(dir)).toEqual(["holiday.jpg"]);
+  });
+
+  it("refuses another node's directory", async () => {
+    const dir = join(folder.path, "d");
+    const first = start(args(dir));
+    await outputMatching(first, "stdout", /ready ws:/);
+    first.kill("SIGTERM");
+    expect((await collect(first)).code).toBe(0);
+    const { code, stderr } = await ottla([...args(dir), "--node-id", "2"]);
+    expect(stderr).toMatch(/error\[DATA_DIR_FOREIGN\]: /);
+    expect(code).toBe(32);
+  });
+
+  const mountReadOnly = () => {
+    const dir = join(folder.path, "ro");
+    mkdirSync(dir);
+    return spawnSync("mount", ["-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", dir]).status === 0 ? dir : undefined;
+  };
+
+  it("refuses a disk that cannot be written", async ({ skip }) => {
+    const dir = mountReadOnly();
+    if (dir === undefined) skip("needs the right to mount");
+    try {
+      const { code, stderr } = await ottla(args(join(dir ?? "", "d")));
+      expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
+      expect(code).toBe(32);
+    } finally {
+      spawnSync("umount", [dir ?? ""]);
+    }
+  });
+});

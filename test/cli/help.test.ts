@@ -1,0 +1,198 @@
+// What needs no broker: help, usage errors, the error table, completion, start time.
+import { spawnSync } from "node:child_process";
+import { beforeAll, describe, expect, it } from "vitest";
+import { buildProgram } from "../../src/cli/program.ts";
+import { ensureBuilt, MAIN, ottla } from "./support.ts";
+
+beforeAll(ensureBuilt);
+
+function leaves(command = buildProgram(), path: string[] = []): string[][] {
+  if (command.commands.length === 0) return [path];
+  return command.commands.flatMap((child) => leaves(child, [...path, child.name()]));
+}
+
+describe("help", () => {
+  it("of the program names every command, on stdout, with 0", async () => {
+    const { code, stdout, stderr } = await ottla(["--help"]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    for (const word of [
+      "cluster",
+      "server",
+      "topic",
+      "produce",
+      "consume",
+      "log",
+      "errors",
+      "completion",
+      "Exit codes",
+    ]) {
+      expect(stdout).toContain(word);
+    }
+  });
+
+  it.each(leaves().map((path) => path.join(" ")))("of `%s` has examples", (path) => {
+    const command = path
+      .split(" ")
+      .reduce((at, name) => at.commands.find((child) => child.name() === name) ?? at, buildProgram());
+    let text = "";
+    command.configureOutput({ writeOut: (more) => void (text += more) }).outputHelp();
+    expect(text).toMatch(/Examples:\n {2}\$ /);
+  });
+
+  it("starts in less than 0.15 s on a machine that does nothing else", () => {
+    const times = Array.from({ length: 7 }, () => {
+      const startedMs = performance.now();
+      expect(spawnSync(process.execPath, [MAIN, "--help"]).status).toBe(0);
+      return performance.now() - startedMs;
+    });
+    const bare = Array.from({ length: 7 }, () => {
+      const startedMs = performance.now();
+      spawnSync(process.execPath, ["-e", "0"]);
+      return performance.now() - startedMs;
+    });
+    // Measured beside a bare node, so that a busy machine slows both: 0.15 s where node itself takes 0.05 s.
+    expect(Math.min(...times)).toBeLessThan(Math.max(150, Math.min(...bare) * 3));
+  });
+
+  it("loads neither zod nor ws nor pino for --help", () => {
+    const program = `
+      import { registerHooks } from "node:module";
+      process.argv.splice(1, 0, ${JSON.stringify(MAIN)});
+      const { runProgram } = await import(${JSON.stringify(MAIN.replace("main.js", "program.js"))});
+      await runProgram(["--help"]);`;
+    const trace = spawnSync(
+      process.execPath,
+      [
+        "--input-type=module",
+        "--experimental-default-type=module",
+        "-e",
+        program.replace(/import \{ registerHooks.*\n/, ""),
+      ],
+      {
+        encoding: "utf8",
+        env: { ...process.env, NODE_DEBUG: "esm,module" },
+      },
+    );
+    expect(trace.stdout).toContain("Usage: ottla");
+    expect(trace.stderr).not.toMatch(/node_modules\/(zod|ws|pino|prom-client|msgpackr)\//);
+    expect(trace.stderr).toMatch(/node_modules\/commander\//);
+  });
+});
+
+describe("usage errors end with 2 and one line with a hint", () => {
+  it.each([
+    [["tpoic", "ls"], "error[USAGE]: unknown command 'tpoic'\nhint: did you mean topic?\n"],
+    [["topic", "lss"], "error[USAGE]: unknown command 'lss'\nhint: did you mean ls?\n"],
+    [
+      ["topic", "create"],
+      "error[USAGE]: missing required argument 'name'\nhint: add --help to see what the command takes\n",
+    ],
+    [["consume", "t", "--ofset", "3"], "error[USAGE]: unknown option '--ofset'\nhint: did you mean --offset?\n"],
+    [["produce", "t", "--acks", "2"], 'error[USAGE]: --acks takes 0, 1 or all, not "2"\n'],
+    [["produce", "t", "-z", "brotli"], 'error[USAGE]: -z takes none, gzip, snappy, lz4, zstd, not "brotli"\n'],
+    [["consume", "t", "-o", "soon"], /^error\[USAGE\]: -o takes start, end,.* not "soon"\n$/],
+    [
+      ["consume", "t", "-f", "%q"],
+      'error[USAGE]: -f: unknown escape "%q"\nhint: use %t %p %o %T %k %v %h %K %V %e or %%\n',
+    ],
+    [["topic", "create", "t", "-P", "0"], 'error[USAGE]: --partitions takes an integer, 1 or more, not "0"\n'],
+    [["-b", "nowhere", "topic", "ls"], 'error[USAGE]: --bootstrap takes host:port[,host:port...], not "nowhere"\n'],
+    [["completion", "tcsh"], 'error[USAGE]: completion takes bash, zsh or fish, not "tcsh"\n'],
+    [["server", "start", "-X", "node.id"], 'error[USAGE]: -X takes key=value, not "node.id"\n'],
+  ] as const)("%j", async (args, expected) => {
+    const { code, stdout, stderr } = await ottla([...args]);
+    expect(stdout).toBe("");
+    if (typeof expected === "string") expect(stderr).toBe(expected);
+    else expect(stderr).toMatch(expected);
+    expect(code).toBe(2);
+  });
+
+  it("a group without a verb shows its help on stderr", async () => {
+    const { code, stdout, stderr } = await ottla(["topic"]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("Usage: ottla topic");
+  });
+
+  it("with --json the error is JSON; with -vv there is a stack, without none", async () => {
+    const asJson = await ottla(["produce", "t", "--acks", "2", "--json"]);
+    expect(JSON.parse(asJson.stderr)).toMatchObject({ _version: 1, error: { code: "USAGE", exitCode: 2 } });
+    expect((await ottla(["produce", "t", "--acks", "2", "-vv"])).stderr).toMatch(/\n {4}at /);
+    expect((await ottla(["produce", "t", "--acks", "2", "-v"])).stderr).not.toMatch(/\n {4}at /);
+  });
+});
+
+describe("no broker", () => {
+  it("ends with 3 and says where it looked", async () => {
+    const { code, stderr } = await ottla(["topic", "ls", "-b", "127.0.0.1:1", "--timeout", "300ms"]);
+    expect(stderr).toMatch(/^error\[CONNECTION_FAILED\]: .*127\.0\.0\.1:1/);
+    expect(stderr).toContain("\nhint: ");
+    expect(code).toBe(3);
+  });
+
+  it("the flag wins over the environment", async () => {
+    const { stderr } = await ottla(["topic", "ls", "--bootstrap-server", "127.0.0.1:1", "--timeout", "300ms"], {
+      env: { OTTLA_BOOTSTRAP: "127.0.0.1:2" },
+    });
+    expect(stderr).toContain("127.0.0.1:1");
+  });
+});
+
+describe("server start --check", () => {
+  it("prints every value with its origin and writes nothing", async () => {
+    const args = ["server", "start", "--check", "--node-id", "7", "--data-dir", "/nowhere/at/all", "--json"];
+    const { code, stdout } = await ottla(args, { env: { OTTLA_SEGMENT_BYTES: "2MiB" } });
+    expect(JSON.parse(stdout)).toMatchObject({
+      _command: "server.start",
+      config: {
+        "node.id": { value: 7, origin: "flag --node-id" },
+        "segment.bytes": { value: 2_097_152, origin: "environment OTTLA_SEGMENT_BYTES" },
+        "num.partitions": { value: 1, origin: "default" },
+      },
+    });
+    expect(code).toBe(0);
+  });
+});
+
+describe("errors", () => {
+  it("lists the table, tab-separated when not on a terminal", async () => {
+    const { code, stdout } = await ottla(["errors"]);
+    expect(stdout.split("\n")[0]).toBe("CODE\tNAME\tKAFKA\tRETRIABLE\tMEANING");
+    expect(stdout).toMatch(/\n20\tSTORAGE_FULL\t56\tyes\t/);
+    expect(code).toBe(0);
+  });
+
+  it("explains one, also in small letters and as JSON", async () => {
+    expect((await ottla(["errors", "storage_full"])).stdout).toContain("free space");
+    const { stdout } = await ottla(["errors", "20", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      _command: "errors",
+      _version: 1,
+      errors: [{ name: "STORAGE_FULL", code: 20 }],
+    });
+  });
+
+  it("does not know a wrong one", async () => {
+    const { code, stderr } = await ottla(["errors", "STORAGE_FUL"]);
+    expect(stderr).toContain("did you mean STORAGE_FULL?");
+    expect(code).toBe(4);
+  });
+});
+
+describe("completion", () => {
+  it("of bash completes verbs and flags", async () => {
+    const { stdout } = await ottla(["completion", "bash"]);
+    const ask = (words: readonly string[]) => {
+      const script = `${stdout}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")})\nCOMP_CWORD=${words.length - 1}\n_ottla\necho "\${COMPREPLY[@]}"`;
+      return spawnSync("bash", ["-c", script], { encoding: "utf8" }).stdout.trim().split(" ");
+    };
+    expect(ask(["ottla", "to"])).toEqual(["topic"]);
+    expect(ask(["ottla", "topic", "c"])).toEqual(["create"]);
+    expect(ask(["ottla", "--json", "topic", "create", "--part"])).toEqual(["--partitions"]);
+  });
+
+  it.each(["zsh", "fish"])("of %s names the verbs", async (shell) => {
+    const { code, stdout } = await ottla(["completion", shell]);
+    expect(stdout).toContain("describe");
+    expect(code).toBe(0);
+  });
+});

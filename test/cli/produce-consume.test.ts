@@ -1,0 +1,240 @@
+// The whole way of a file: into a topic and out again, byte for byte, and everything that can be wrong on the way.
+import { spawn } from "node:child_process";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  cleanEnvironment,
+  collect,
+  json,
+  MAIN,
+  outputMatching,
+  start,
+  startTestCluster,
+  type TestCluster,
+} from "./support.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster();
+});
+afterAll(() => cluster.stop());
+
+async function create(name: string, ...more: string[]): Promise<string> {
+  const { code, stderr } = await cluster.run(["topic", "create", name, ...more]);
+  expect(code, stderr).toBe(0);
+  return name;
+}
+
+/** Splits as records do: at LF, a last line without LF counts. */
+function linesOf(bytes: Buffer): string[] {
+  const lines = bytes.toString("latin1").split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+describe("topics", () => {
+  it("are created, listed, described and deleted", async () => {
+    const made = await cluster.run([
+      "topic",
+      "create",
+      "access-log",
+      "--partitions",
+      "3",
+      "-c",
+      "max.message.bytes=2MiB",
+    ]);
+    expect(made).toMatchObject({ code: 0, stdout: "access-log\t3 partitions\n" });
+    const list = await cluster.run(["topic", "ls"]);
+    expect(list.stdout).toMatch(/^TOPIC\tPARTITIONS\tREPLICAS\tSTATE\n(.*\n)*access-log\t3\t1\tok\n/);
+    const described = await cluster.run(["topic", "describe", "access-log"]);
+    expect(described.stdout).toMatch(
+      /^PARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tEND\n0\t1\t\d+\t1\t1\t0\t0\n1\t/,
+    );
+    expect(json(await cluster.run(["topic", "describe", "access-log", "--json"]))).toMatchObject({
+      _command: "topic.describe",
+      _version: 1,
+      name: "access-log",
+      maxMessageBytes: 2_097_152,
+      partitions: [{ index: 0, leader: 1, isr: [1], startOffset: 0, endOffset: 0 }, { index: 1 }, { index: 2 }],
+    });
+    expect((await cluster.run(["topic", "delete", "access-log", "--yes", "--wait"])).stdout).toBe(
+      "access-log\tdeleted\n",
+    );
+    expect((await cluster.run(["topic", "ls"])).stdout).not.toContain("access-log");
+    expect((await cluster.run(["topic", "create", "access-log"])).code).toBe(0);
+  });
+
+  it("refusals have codes", async () => {
+    await create("twice");
+    const refusals: [string[], RegExp, number][] = [
+      [["topic", "create", "twice"], /^error\[TOPIC_ALREADY_EXISTS\]/, 1],
+      [["topic", "create", "a b"], /^error\[INVALID_TOPIC_EXCEPTION\]/, 1],
+      [["topic", "create", "many", "-P", "999999999"], /^error\[INVALID_PARTITIONS\]/, 1],
+      [["topic", "create", "three", "-R", "3"], /^error\[INVALID_REPLICATION_FACTOR\]/, 1],
+      [["topic", "create", "odd", "-c", "colour=red"], /^error\[INVALID_CONFIG\].*colour/, 1],
+      [["topic", "describe", "none"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
+      [["topic", "delete", "none", "-y"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
+      [["topic", "delete", "twice"], /^error\[NOT_CONFIRMED\].*\nhint: add --yes/, 6],
+      [["consume", "none", "-e"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
+    ];
+    for (const [args, pattern, exitCode] of refusals) {
+      const { code, stderr, stdout } = await cluster.run(args);
+      expect(stderr, args.join(" ")).toMatch(pattern);
+      expect({ code, stdout }, args.join(" ")).toEqual({ code: exitCode, stdout: "" });
+    }
+    expect((await cluster.run(["topic", "create", "twice", "--if-not-exists"])).code).toBe(0);
+    const mixed = await cluster.run(["topic", "create", "twice", "once"]);
+    expect(mixed.code).toBe(1);
+    expect(mixed.stdout).toMatch(/^once\t/);
+  });
+});
+
+describe("a file goes in and comes out", () => {
+  it("byte for byte, NULs and invalid UTF-8 included, with each acks and codec", async () => {
+    const random = Buffer.from(Array.from({ length: 60_000 }, (_, index) => (index * 7919 + (index >> 3) * 31) & 0xff));
+    const input = Buffer.concat([Buffer.from("first\r\n\n\nlast but"), random, Buffer.from("\nno line feed")]);
+    for (const [index, [acks, codec]] of (
+      [
+        ["all", "none"],
+        ["1", "lz4"],
+        ["0", "gzip"],
+        ["all", "zstd"],
+        ["1", "snappy"],
+      ] as const
+    ).entries()) {
+      const topic = await create(`bytes-${index}`, "-P", "3");
+      const sent = await cluster.run(["produce", topic, "--acks", acks, "-z", codec], { input });
+      expect(sent.code, sent.stderr).toBe(0);
+      expect(sent.stdout).toBe("");
+      expect(sent.stderr).toContain(`${linesOf(input).length} records acknowledged of ${linesOf(input).length} read`);
+      const got = async () => (await cluster.run(["consume", topic, "-o", "start", "-e", "-q"])).stdoutBytes;
+      // With acks 0 nobody says when the records are there.
+      await expect.poll(async () => linesOf(await got()).length, { timeout: 5000 }).toBe(linesOf(input).length);
+      expect(linesOf(await got()).sort()).toEqual(linesOf(input).sort());
+    }
+  });
+
+  it("keys, headers and partitions", async () => {
+    const topic = await create("keyed", "-P", "2");
+    await cluster.run(["produce", topic, "-K", ":", "-H", "source=test", "-H", "empty=", "-p", "1"], {
+      input: "a:1:x\nplain\n:\n",
+    });
+    const { stdout } = await cluster.run([
+      "consume",
+      topic,
+      "-e",
+      "-q",
+      "-P",
+      "1",
+      "-f",
+      "%t %p %o [%k] [%v] %h %K %V\\n",
+    ]);
+    expect(stdout).toBe(
+      [
+        "keyed 1 0 [a] [1:x] source=test,empty= 1 3",
+        "keyed 1 1 [] [plain] source=test,empty= -1 5",
+        "keyed 1 2 [] [] source=test,empty= 0 0",
+        "",
+      ].join("\n"),
+    );
+    const asJson = await cluster.run(["consume", topic, "-e", "-q", "--json", "-n", "1"]);
+    expect(json(asJson)).toMatchObject({
+      _command: "consume",
+      _version: 1,
+      topic,
+      partition: 1,
+      offset: 0,
+      key: "a",
+      value: "1:x",
+      headers: [
+        { key: "source", value: "test" },
+        { key: "empty", value: "" },
+      ],
+    });
+    expect((await cluster.run(["produce", topic, "-p", "2"], { input: "x" })).code).toBe(4);
+  });
+
+  it("-o: offsets, the last N, times; -n", async () => {
+    const topic = await create("positions", "-P", "1");
+    await cluster.run(["produce", topic], { input: "0\n1\n2\n3\n4\n" });
+    const from = async (...args: string[]) =>
+      (await cluster.run(["consume", topic, "-q", "-e", ...args])).stdout.split("\n").join("");
+    expect(await from("-o", "2")).toBe("234");
+    expect(await from("-o", "-2")).toBe("34");
+    expect(await from("-o", "-99")).toBe("01234");
+    expect(await from("-o", "end")).toBe("");
+    expect(await from("-o", "@-1h")).toBe("01234");
+    expect(await from("-o", "@0")).toBe("01234");
+    expect(await from("-n", "3")).toBe("012");
+  });
+});
+
+describe("lines that are too long", () => {
+  it("are refused with their numbers, the rest is sent, and the exit code is 1", async () => {
+    const topic = await create("small", "-P", "1", "-c", "max.message.bytes=1000");
+    const input = Buffer.concat([
+      Buffer.from("one\n"),
+      Buffer.alloc(950, 65),
+      Buffer.from("\nthree\n"),
+      Buffer.alloc(3_000_000, 66),
+      Buffer.from("\nfive\n"),
+    ]);
+    const refused = await cluster.run(["produce", topic], { input });
+    expect(refused.stderr).toMatch(/line 2 is longer than.*\n(.*\n)*.*line 4 is longer than/);
+    expect(refused.code).toBe(1);
+    expect((await cluster.run(["consume", topic, "-e", "-q"])).stdout).toBe("one\nthree\nfive\n");
+    const skipped = await cluster.run(["produce", topic, "--skip-oversized"], { input });
+    expect(skipped.stderr).toContain("2 lines were too long");
+    expect(skipped.code).toBe(0);
+  });
+});
+
+describe("pipes and signals", () => {
+  it("`consume | head` ends quietly", async () => {
+    const topic = await create("piped", "-P", "1");
+    await cluster.run(["produce", topic], { input: "a line of some length\n".repeat(50_000) });
+    const script = `"$0" "$1" consume ${topic} | head -n 1; echo "\${PIPESTATUS[0]}"`;
+    const { stdout, stderr } = await collect(
+      spawn("bash", ["-c", script, process.execPath, MAIN], {
+        env: cleanEnvironment({ OTTLA_BOOTSTRAP: cluster.address }),
+      }),
+    );
+    expect(stdout).toBe("a line of some length\n0\n");
+    expect(stderr).toBe("");
+  });
+
+  it("Ctrl-C in produce says what was acknowledged and ends with 130", async () => {
+    const topic = await create("interrupted", "-P", "1");
+    const child = start(["produce", topic], { env: { OTTLA_BOOTSTRAP: cluster.address } });
+    const done = collect(child);
+    child.stdin?.write("one\ntwo\nhalf a li");
+    await expect
+      .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
+      .toBe("one\ntwo\n");
+    child.kill("SIGINT");
+    const { code, stderr } = await done;
+    expect(stderr).toContain("2 records acknowledged of 2 read");
+    expect(code).toBe(130);
+  });
+
+  it("consume without -e waits for more, and Ctrl-C ends it with 130", async () => {
+    const topic = await create("followed", "-P", "1");
+    const child = start(["consume", topic], { env: { OTTLA_BOOTSTRAP: cluster.address } });
+    const done = collect(child);
+    const seen = outputMatching(child, "stdout", /later\n/);
+    await cluster.run(["produce", topic], { input: "later\n" });
+    await seen;
+    child.kill("SIGINT");
+    expect((await done).code).toBe(130);
+  });
+
+  it("--rate holds it back", async () => {
+    const topic = await create("slow", "-P", "1");
+    const { stderr, code, stdout } = await cluster.run(["produce", topic, "--rate", "200", "--json"], {
+      input: "x\n".repeat(100),
+    });
+    expect(code, stderr).toBe(0);
+    const summary = JSON.parse(stdout) as { readonly seconds: number; readonly recordsAcknowledged: number };
+    expect(summary.recordsAcknowledged).toBe(100);
+    expect(summary.seconds).toBeGreaterThan(0.4);
+  });
+});

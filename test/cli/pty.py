@@ -1,0 +1,77 @@
+# Drives a command on a pseudo-terminal, as a person at a keyboard would.
+# usage: pty.py '<JSON: {"argv": [...], "cwd": "...", "steps": [...], "timeout": s}>'
+# steps: {"expect": "text"} wait for output; {"send": "\u0003"} type; {"signal": "SIGTERM"} to the process; {"pause": s}; {"hangup": true}
+# Prints JSON: {"output": "...", "code": n or null, "signal": n or null, "seconds": s after the last step, "failed": "..."}
+import json, os, pty, select, signal, sys, time
+
+plan = json.loads(sys.argv[1])
+pid, fd = pty.fork()
+if pid == 0:
+    os.chdir(plan["cwd"])
+    os.execvpe(plan["argv"][0], plan["argv"], os.environ)
+
+deadline = time.monotonic() + plan.get("timeout", 20)
+output = b""
+seen = 0
+failed = None
+open_ = True
+
+
+def pump(wait):
+    """Takes output for at most `wait` seconds; False when the terminal is closed."""
+    global output, open_
+    if not open_:
+        time.sleep(min(wait, 0.02))
+        return False
+    ready, _, _ = select.select([fd], [], [], wait)
+    if ready:
+        try:
+            chunk = os.read(fd, 65536)
+        except OSError:
+            chunk = b""
+        if chunk == b"":
+            open_ = False
+        output += chunk
+    return open_
+
+
+for step in plan["steps"]:
+    if "expect" in step:
+        wanted = step["expect"].encode()
+        while wanted not in output[seen:]:
+            if time.monotonic() > deadline or not pump(0.05):
+                failed = "never saw " + step["expect"]
+                break
+        if failed:
+            break
+        seen = output.index(wanted, seen) + len(wanted)
+    elif "send" in step:
+        os.write(fd, step["send"].encode())
+    elif "signal" in step:
+        os.kill(pid, getattr(signal, step["signal"]))
+    elif "pause" in step:
+        until = time.monotonic() + step["pause"]
+        while time.monotonic() < until:
+            pump(0.02)
+    elif "hangup" in step:
+        os.close(fd)
+        open_ = False
+
+last = time.monotonic()
+code = killed = None
+while True:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done:
+        if os.WIFEXITED(status):
+            code = os.WEXITSTATUS(status)
+        else:
+            killed = os.WTERMSIG(status)
+        break
+    if time.monotonic() > deadline:
+        failed = failed or "did not end in time"
+        os.kill(pid, signal.SIGKILL)
+    pump(0.05)
+seconds = time.monotonic() - last
+while open_ and pump(0.1):
+    pass
+print(json.dumps({"output": output.decode("utf8", "replace"), "code": code, "signal": killed, "seconds": seconds, "failed": failed}))

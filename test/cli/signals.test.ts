@@ -1,0 +1,136 @@
+// Ctrl-C, SIGTERM and a closed terminal, through a real pseudo-terminal: with npm between and without.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { isAlive } from "../../src/cli/process-identity.ts";
+import { readState } from "../../src/cli/state-file.ts";
+import {
+  cleanEnvironment,
+  ensureBuilt,
+  MAIN,
+  ROOT,
+  temporaryFolder,
+  upArguments,
+  writeClusterFile,
+} from "./support.ts";
+
+const PYTHON = ["python3", "python"].find((name) => spawnSync(name, ["-c", "import pty"]).status === 0);
+if (PYTHON === undefined) console.warn("skipped: the tests of signals need Python 3 for a pseudo-terminal");
+
+interface PtyResult {
+  readonly output: string;
+  readonly code: number | null;
+  readonly signal: number | null;
+  readonly seconds: number;
+  readonly failed: string | null;
+}
+
+type Step =
+  | { readonly expect: string }
+  | { readonly send: string }
+  | { readonly signal: string }
+  | { readonly pause: number }
+  | { readonly hangup: true };
+
+const CTRL_C = "\u0003";
+
+function onTerminal(argv: readonly string[], steps: readonly Step[]): PtyResult {
+  const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 20 });
+  const run = spawnSync(PYTHON ?? "python3", [join(import.meta.dirname, "pty.py"), plan], {
+    encoding: "utf8",
+    env: cleanEnvironment({ TERM: "dumb" }),
+  });
+  if (run.status !== 0) throw new Error(run.stderr);
+  return JSON.parse(run.stdout) as PtyResult;
+}
+
+describe.skipIf(PYTHON === undefined)("on a terminal", () => {
+  let folder = temporaryFolder();
+  let up: string[] = [];
+
+  beforeAll(ensureBuilt);
+  beforeEach(() => {
+    folder = temporaryFolder();
+    up = upArguments(folder.path, writeClusterFile(folder.path));
+  });
+  afterEach(() => {
+    const outcome = readState(join(folder.path, "data"));
+    // Nothing of a failed test is left running.
+    if (outcome.kind === "found")
+      for (const node of outcome.state.nodes) if (isAlive(node.process)) process.kill(node.process.pid, "SIGKILL");
+    folder.remove();
+  });
+
+  const direct = () => [process.execPath, MAIN, ...up];
+  const throughNpm = () => ["npm", "start", "--ignore-scripts", "--", ...up.slice(2)];
+
+  it("one Ctrl-C stops in order and ends with 0", () => {
+    const { output, code, failed } = onTerminal(direct(), [{ expect: "Ctrl-C stops it" }, { send: CTRL_C }]);
+    expect({ failed, code }, output).toEqual({ failed: null, code: 0 });
+    expect(output).toMatch(/node 1 stopped in \d+\.\d s/);
+    expect(existsSync(join(folder.path, "data", "cluster-state.json"))).toBe(false);
+  });
+
+  it.skipIf(process.env["OTTLA_TEST_DIST"] !== undefined)(
+    "Ctrl-C through npm arrives twice, counts once, and ends with 0",
+    () => {
+      const { output, code, failed } = onTerminal(throughNpm(), [{ expect: "Ctrl-C stops it" }, { send: CTRL_C }]);
+      expect({ failed, code }, output).toEqual({ failed: null, code: 0 });
+      expect(output).toMatch(/node 1 stopped in \d+\.\d s/);
+    },
+  );
+
+  it.skipIf(process.env["OTTLA_TEST_DIST"] !== undefined)("SIGTERM to npm stops in order and ends with 0", () => {
+    const { output, code, failed } = onTerminal(throughNpm(), [{ expect: "Ctrl-C stops it" }, { signal: "SIGTERM" }]);
+    expect({ failed, code }, output).toEqual({ failed: null, code: 0 });
+    expect(output).toMatch(/node 1 stopped in \d+\.\d s/);
+  });
+
+  it("SIGTERM to the launcher stops in order and ends with 0", () => {
+    const { output, code, failed } = onTerminal(direct(), [{ expect: "Ctrl-C stops it" }, { signal: "SIGTERM" }]);
+    expect({ failed, code }, output).toEqual({ failed: null, code: 0 });
+    expect(output).toMatch(/node 1 stopped in \d+\.\d s/);
+  });
+
+  it("a closed terminal stops in order", () => {
+    const { code, failed } = onTerminal(direct(), [{ expect: "Ctrl-C stops it" }, { hangup: true }]);
+    expect({ failed, code }).toEqual({ failed: null, code: 0 });
+    expect(existsSync(join(folder.path, "data", "cluster-state.json"))).toBe(false);
+  });
+
+  it("a second Ctrl-C after 500 ms kills and ends with 130", () => {
+    // The node is stopped by the kernel, so that its ordered stop cannot end.
+    const script = `
+      const { spawn } = require("node:child_process");
+      const child = spawn(process.execPath, ${JSON.stringify([MAIN, ...up])}, { stdio: "inherit" });
+      process.on("SIGINT", () => {});
+      const { readFileSync } = require("node:fs");
+      const watch = setInterval(() => {
+        try {
+          const state = JSON.parse(readFileSync(${JSON.stringify(join(folder.path, "data", "cluster-state.json"))}, "utf8"));
+          process.kill(state.nodes[0].process.pid, "SIGSTOP");
+          clearInterval(watch);
+          console.log("the node hangs");
+        } catch {}
+      }, 20);
+      child.on("exit", (code) => process.exit(code));`;
+    const steps: Step[] = [
+      { expect: "the node hangs" },
+      { send: CTRL_C },
+      { expect: "stopping in order" },
+      { pause: 0.7 },
+      { send: CTRL_C },
+    ];
+    const { output, code, failed } = onTerminal([process.execPath, "-e", script], steps);
+    expect({ failed, code }, output).toEqual({ failed: null, code: 130 });
+  });
+
+  it("`server start` stops in order on Ctrl-C", () => {
+    const argv = [process.execPath, MAIN, "server", "start", "--node-id", "1", "--data-dir", join(folder.path, "d")];
+    argv.push("--listeners", "ws://127.0.0.1:0", "-X", "disk.low.space.bytes=0", "-X", "journal.bytes=8MiB");
+    const { output, code, failed } = onTerminal(argv, [{ expect: "ready ws://" }, { send: CTRL_C }]);
+    expect({ failed, code }, output).toEqual({ failed: null, code: 0 });
+    expect(output).toContain("node_stopped");
+  });
+});
