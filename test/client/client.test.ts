@@ -1,0 +1,113 @@
+import { describe, expect, it } from "vitest";
+import type { OttlaError } from "../../src/model/errors.ts";
+import { API } from "../../src/wire/native/apis.ts";
+import { createAbort } from "./abort.ts";
+import { FakeBroker } from "./fake-broker.ts";
+import { ADDRESS, createWorld } from "./world.ts";
+
+const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
+  promise.then(
+    () => {
+      throw new Error("did not fail");
+    },
+    (error: OttlaError) => error,
+  );
+
+describe("connecting", () => {
+  it("reaches the first broker that answers", async () => {
+    const world = createWorld();
+    await FakeBroker.start(world);
+    const client = await world.connect({ brokers: ["nobody:1", `ws://${ADDRESS}`] });
+    expect((await world.time.until(client.admin().describeCluster())).controllerId).toBe(1);
+  });
+
+  it("gives up in time with the reason, whether refused or never answered", async () => {
+    const world = createWorld();
+    world.network.blackHoles.add("hole:1");
+    for (const brokers of [["nobody:1"], ["hole:1"]]) {
+      const startMs = world.time.nowMs;
+      const error = await failure(world.connect({ brokers, connectTimeoutMs: 3_000 }));
+      expect(error).toMatchObject({ code: "CONNECTION_FAILED" });
+      expect(error.hint).toContain("--bootstrap");
+      expect(world.time.nowMs - startMs).toBeLessThanOrEqual(3_000);
+    }
+  });
+
+  it("waits for a broker that comes up, with growing pauses", async () => {
+    const world = createWorld();
+    const broker = new FakeBroker(world);
+    world.time.timers.after(8_000, () => void broker.listen());
+    await world.connect();
+    expect(world.network.connectCount).toBeLessThan(40);
+  });
+
+  it("stops waiting when its signal fires", async () => {
+    const world = createWorld();
+    const { signal, abort } = createAbort();
+    world.time.timers.after(100, abort);
+    expect(await failure(world.connect({ signal }))).toMatchObject({ code: "ABORTED" });
+  });
+});
+
+describe("admin", () => {
+  async function setUp() {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    const client = await world.connect();
+    return { broker, time: world.time, admin: client.admin() };
+  }
+
+  it("creates, describes, lists page by page, deletes", async () => {
+    const { broker, time, admin } = await setUp();
+    const created = await time.until(admin.createTopic("a", { partitions: 3 }));
+    expect(created).toMatchObject({ name: "a", topicId: broker.topics.get("a")?.topicId });
+    expect(created.partitions).toHaveLength(3);
+    for (const name of ["b", "c", "d", "e", "f", "g"]) broker.createTopic(name);
+    const names = (await time.until(admin.listTopics())).map((topic) => topic.name);
+    expect(names).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
+    expect((await time.until(admin.describeTopic("a"))).partitions[2]?.leader).toBe(1);
+    await time.until(admin.deleteTopic("a"));
+    expect((await time.until(admin.describeTopic("a"))).isDeleting).toBe(true);
+    await time.until(admin.deleteTopic("b", { wait: true }));
+    expect(await failure(time.until(admin.describeTopic("b")))).toMatchObject({ code: "UNKNOWN_TOPIC_OR_PARTITION" });
+  });
+
+  it("creates again only if asked to bear that it exists", async () => {
+    const { broker, time, admin } = await setUp();
+    broker.createTopic("a", 2);
+    expect(await failure(time.until(admin.createTopic("a")))).toMatchObject({ code: "TOPIC_ALREADY_EXISTS" });
+    expect((await time.until(admin.createTopic("a", { ifNotExists: true }))).partitions).toHaveLength(2);
+    const planned = await time.until(admin.createTopic("new", { partitions: 4, validateOnly: true }));
+    expect(planned.partitions).toHaveLength(4);
+    expect(broker.topics.has("new")).toBe(false);
+  });
+
+  it("tells start and end of each partition", async () => {
+    const { broker, time, admin } = await setUp();
+    broker.createTopic("a", 2);
+    broker.append("a", ["x", "y"], 1);
+    expect(await time.until(admin.offsets("a"))).toEqual([
+      { partition: 0, startOffset: 0, endOffset: 0 },
+      { partition: 1, startOffset: 0, endOffset: 2 },
+    ]);
+  });
+
+  it("asks once for what many want to know at the same time", async () => {
+    const { broker, time, admin } = await setUp();
+    for (const name of ["a", "b", "c"]) broker.createTopic(name);
+    const before = broker.of(API.METADATA).length;
+    await time.until(Promise.all(["a", "b", "c", "a"].map((name) => admin.describeTopic(name))));
+    expect(broker.of(API.METADATA).length - before).toBe(1);
+  });
+
+  it("does not repeat a change whose answer was lost", async () => {
+    const { broker, time, admin } = await setUp();
+    broker.isSilent = true;
+    const creating = failure(admin.createTopic("a"));
+    await time.pass(100);
+    broker.cutAll();
+    await time.pass(1_000);
+    expect(await creating).toMatchObject({ code: "CONNECTION_LOST" });
+    expect(broker.of(API.CREATE_TOPICS)).toHaveLength(1);
+  });
+});
