@@ -40,9 +40,10 @@ function defaultClusterFile(): string {
   return existsSync("cluster.json") ? "cluster.json" : relative(process.cwd(), example);
 }
 
-/** How this very command is called, for commands to paste. */
+/** How this very command is called, for commands to paste. npx finds the command in the project that npm was started in. */
 function self(): string {
   const script = process.argv[1] ?? "ottla";
+  if (process.env["npm_command"] !== undefined) return "npx ottla";
   if (basename(script) === "ottla") return "ottla";
   return `node ${relative(process.cwd(), script)}`;
 }
