@@ -17,7 +17,7 @@ import { ProduceIntake } from "./produce-intake.ts";
 import { ReplicaManager } from "./replica-manager.ts";
 import type { Services } from "./services.ts";
 import { joinCluster, openMetadata, openStore } from "./start-up.ts";
-import { TopicReconciler } from "./topic-reconciler.ts";
+import { type ReconcilerDeps, TopicReconciler } from "./topic-reconciler.ts";
 import type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
 
 export type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
@@ -150,8 +150,7 @@ class BrokerShell implements Broker {
     const replicas = new ReplicaManager({ timers, events }, self);
     this.#replicas = replicas;
     store.listen(replicas);
-    const onChanged = () => this.#observe();
-    const topics = new TopicReconciler({ store, metadata, replicas, timers, logger, onChanged }, self, this.#config);
+    const topics = this.#makeReconciler({ store, metadata, replicas, timers, logger });
     this.#topics = topics;
     await topics.openAll(metadata.image.topics);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });
@@ -176,6 +175,12 @@ class BrokerShell implements Broker {
     this.#finishDeletions(metadata, topics);
     this.#warnOfStrays(store, metadata);
     this.#observe();
+  }
+
+  #makeReconciler(parts: Omit<ReconcilerDeps, "onChanged" | "onDefect">): TopicReconciler {
+    const onChanged = () => this.#observe();
+    const onDefect = (defect: unknown) => this.#defect(defect);
+    return new TopicReconciler({ ...parts, onChanged, onDefect }, toNodeId(this.#config["node.id"]), this.#config);
   }
 
   /** Deletions that a restart interrupted go on behind the serving. */
@@ -288,6 +293,7 @@ class BrokerShell implements Broker {
   async #stopInOrder(timeoutMs: number): Promise<void> {
     if (this.#dispatcher !== undefined) this.#dispatcher.isServing = false;
     await this.#listener?.close();
+    if (this.#state === "failed") return this.#closeFiles();
     this.#purgatory.abandonAll("BROKER_NOT_AVAILABLE");
     // What was appended is nearly always answered by the next sync; what is not by half the time, never.
     await this.#atMost(timeoutMs / 2, this.#intake?.idle() ?? Promise.resolve());

@@ -1,5 +1,5 @@
 // The replicas of this broker: carries their cores' effects out strictly in order (D-34), and turns storage's completions into events.
-import { assertNever } from "../base/assert.ts";
+import { assert, assertNever } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
 import type { ErrorName, OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId, Offset, TopicId } from "../model/ids.ts";
@@ -25,6 +25,7 @@ export class ReplicaManager implements StoreListener {
   readonly #byLog = new Map<ReplicaLog, Replica>();
   readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
   readonly #moved = new Ring<Replica>();
+  #isRoomPending = false;
 
   constructor(deps: { readonly timers: Timers; readonly events: ReplicaManagerEvents }, self: NodeId) {
     this.#timers = deps.timers;
@@ -92,6 +93,8 @@ export class ReplicaManager implements StoreListener {
           const entry = effect.token;
           entry.waiting = effect.waiting;
           const batch = entry.releaseBatch();
+          const { endOffset } = replica.log;
+          assert(effect.baseOffset === endOffset, `append at ${effect.baseOffset}, but the log ends at ${endOffset}`);
           assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
           replica.acceptedBytes += batch.length;
           replica.log.append(batch, effect.lastOffset, effect.leaderEpoch);
@@ -121,8 +124,14 @@ export class ReplicaManager implements StoreListener {
     this.#tell(log, { kind: "refused", fromOffset, truncations });
   }
 
+  /** Never inside storage's call: it may be in the middle of taking batches back. */
   onRoomChanged(): void {
-    this.#events.guard(() => this.#events.onRoomChanged());
+    if (this.#isRoomPending) return;
+    this.#isRoomPending = true;
+    this.#timers.defer(() => {
+      this.#isRoomPending = false;
+      this.#events.guard(() => this.#events.onRoomChanged());
+    });
   }
 
   onDiskFailed(error: OttlaError): void {

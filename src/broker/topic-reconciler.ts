@@ -1,5 +1,6 @@
 // Makes the logs of this broker what the metadata says: opens those of new topics, drops those of deleted ones, leads in the epochs given.
 // One topic after another, the partitions of one in chunks at once; what fails is tried again later.
+import { AssertionFailure } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { toPartitionIndex, type NodeId, type TopicId } from "../model/ids.ts";
@@ -23,6 +24,7 @@ export interface ReconcilerDeps {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly onChanged: () => void;
+  readonly onDefect: (defect: unknown) => void;
 }
 
 interface Turn {
@@ -102,6 +104,7 @@ export class TopicReconciler {
       else await inChunks(topic.partitions, (partition) => this.#open(topic, partition));
       return undefined;
     } catch (thrown) {
+      if (thrown instanceof AssertionFailure) this.#deps.onDefect(thrown);
       return this.#tryLater(topicId, asOttlaError(thrown));
     } finally {
       this.#deps.onChanged();

@@ -1,0 +1,286 @@
+// A broker in the simulated world for tests: virtual time, a simulated disk and network, and a client that speaks bare requests.
+import { createSimHost } from "../../scripts/sim-host.ts";
+import { utf8Encode } from "../../src/base/bytes.ts";
+import { type Broker, createBroker } from "../../src/broker/broker.ts";
+import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
+import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
+import type { TopicId } from "../../src/model/ids.ts";
+import { RecordBatchBuilder } from "../../src/model/records.ts";
+import type { MessageConnection } from "../../src/ports/transport.ts";
+import { type CrashKind, SimDisk } from "../../src/sim/disk.ts";
+import { SimNetwork } from "../../src/sim/network.ts";
+import { createSimLogger, SimMetrics } from "../../src/sim/sim-ports.ts";
+import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, SimWorld } from "../../src/sim/world.ts";
+import {
+  API,
+  type ApiKey,
+  type ApiTypes,
+  type FetchRequest,
+  type FetchResponse,
+  type ProduceResponse,
+} from "../../src/wire/native/apis.ts";
+import { encodeRequest, ResponseAssembler } from "../../src/wire/native/codec.ts";
+import type { DecodedResponse } from "../../src/wire/native/protocol.ts";
+
+const host = await createSimHost();
+const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 };
+const ADDRESS = "node1:7070";
+
+export interface WorldSettings {
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly capacityBytes?: number;
+  readonly seed?: number;
+  /** Mean time of a sync: long ones leave a gap between written and durable. */
+  readonly syncMs?: number;
+}
+
+export class BrokerWorld {
+  readonly world: SimWorld;
+  readonly network: SimNetwork;
+  readonly disk: SimDisk;
+  readonly config: BrokerConfig;
+  readonly fatal: OttlaError[] = [];
+  metrics = new SimMetrics();
+  #process: { readonly incarnation: Incarnation; readonly broker: Broker } | undefined;
+  #boots = 0;
+
+  constructor(settings: WorldSettings = {}) {
+    this.world = new SimWorld({ seed: settings.seed ?? 1, host });
+    this.network = new SimNetwork(this.world, {
+      link: { delayMs: 0.1, bandwidth: 1_000_000, windowBytes: 256 * 1024 },
+    });
+    const latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
+    this.disk = new SimDisk(this.world, "disk", { latencies, capacityBytes: settings.capacityBytes ?? 2 ** 30 });
+    this.config = brokerConfigSchema.parse({
+      "node.id": 1,
+      "data.dir": "/data",
+      listeners: ADDRESS,
+      "journal.bytes": "1MiB",
+      "disk.low.space.bytes": "1MiB",
+      "disk.reserve.bytes": "64KiB",
+      ...settings.config,
+    });
+  }
+
+  get broker(): Broker {
+    if (this.#process === undefined) throw new Error("no broker runs");
+    return this.#process.broker;
+  }
+
+  async start(): Promise<void> {
+    const { world } = this;
+    const incarnation = world.startIncarnation("node1");
+    this.metrics = new SimMetrics();
+    const broker = createBroker(
+      {
+        clock: createSimClock(world, incarnation),
+        timers: createSimTimers(world, incarnation),
+        files: this.disk.files(incarnation),
+        transport: this.network.messages(incarnation),
+        checksum: world.checksum,
+        codecs: host.codecs,
+        entropy: createSimEntropy(world, incarnation),
+        logger: createSimLogger(world, "node1"),
+        metrics: this.metrics,
+        rng: world.fork(`broker ${++this.#boots}`),
+        bootId: "boot",
+      },
+      this.config,
+    );
+    broker.onFatal((error) => this.fatal.push(error));
+    this.#process = { incarnation, broker };
+    await world.settle(broker.start());
+  }
+
+  async stop(): Promise<void> {
+    await this.world.settle(this.broker.stop());
+    this.#process?.incarnation.end();
+  }
+
+  crash(kind: CrashKind): void {
+    if (this.#process === undefined) return;
+    this.#process.incarnation.end();
+    this.network.forget(this.#process.incarnation);
+    this.disk.crash(kind);
+  }
+
+  /** A connection that has not said Hello. */
+  async dial(): Promise<TestClient> {
+    const incarnation = this.world.startIncarnation("client");
+    const connection = await this.world.settle(this.network.messages(incarnation).connect(ADDRESS));
+    return new TestClient(this.world, connection);
+  }
+
+  async connect(): Promise<TestClient> {
+    const client = await this.dial();
+    await client.call(API.HELLO, { clientId: "test", software: "test/1" });
+    return client;
+  }
+}
+
+/** A running broker and a client. */
+export async function startWorld(settings: WorldSettings = {}): Promise<{ broker: BrokerWorld; client: TestClient }> {
+  const broker = new BrokerWorld(settings);
+  await broker.start();
+  return { broker, client: await broker.connect() };
+}
+
+export interface Answer<K extends ApiKey> {
+  readonly error: ErrorName;
+  readonly message: string | null;
+  /** Of the last part. */
+  readonly response: ApiTypes[K]["response"];
+  readonly bodies: readonly Uint8Array[];
+  readonly parts: readonly DecodedResponse[];
+}
+
+interface Pending {
+  readonly parts: DecodedResponse[];
+  readonly resolve: (parts: readonly DecodedResponse[]) => void;
+}
+
+export interface CallOptions {
+  readonly bodies?: readonly Uint8Array[];
+  readonly deadlineMs?: number;
+}
+
+export class TestClient {
+  readonly connection: MessageConnection;
+  readonly #world: SimWorld;
+  readonly #assembler = new ResponseAssembler({ bodyBytesMax: 2 ** 26 });
+  readonly #pending = new Map<number, Pending>();
+  /** Answers in the order they came, by correlation id. */
+  readonly answered: number[] = [];
+  closedWith: string | undefined;
+  #nextId = 1;
+
+  constructor(world: SimWorld, connection: MessageConnection) {
+    this.#world = world;
+    this.connection = connection;
+    connection.start({
+      onReceive: (message) => this.#receive(message),
+      onClose: (reason) => {
+        this.closedWith = reason;
+      },
+      onDrain: () => undefined,
+    });
+  }
+
+  /** Sends without waiting. */
+  send<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], options: CallOptions = {}): Promise<Answer<K>> {
+    const correlationId = this.#nextId++;
+    const header = { api, version: 0, correlationId, deadlineMs: options.deadlineMs ?? 0 };
+    this.connection.send(encodeRequest(header, request, options.bodies ?? []));
+    return new Promise((resolve) => {
+      this.#pending.set(correlationId, { parts: [], resolve: (parts) => resolve(answerOf<K>(parts)) });
+    });
+  }
+
+  call<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], options: CallOptions = {}): Promise<Answer<K>> {
+    return this.#world.settle(this.send(api, request, options));
+  }
+
+  async createTopic(
+    name: string,
+    options: { partitions?: number; configs?: Record<string, string> } = {},
+  ): Promise<TopicId> {
+    const configs = Object.entries(options.configs ?? {}).map(([key, value]) => ({ key, value }));
+    const topics = [{ name, partitions: options.partitions ?? 1, replicationFactor: -1, configs }];
+    const { response } = await this.call(API.CREATE_TOPICS, { validateOnly: false, topics });
+    const [created] = response.topics;
+    if (created?.error !== "NONE" || created.topicId === null)
+      throw new Error(`${created?.error}: ${created?.message}`);
+    return created.topicId;
+  }
+
+  sendProduce(topicId: TopicId, batch: Uint8Array, options: ProduceOptions = {}): Promise<Answer<typeof API.PRODUCE>> {
+    const entry = { topicId, partition: options.partition ?? 0, leaderEpoch: options.leaderEpoch ?? -1 };
+    const request = { acks: options.acks ?? -1, timeoutMs: options.timeoutMs ?? 5_000, entries: [entry] };
+    return this.send(API.PRODUCE, request, { bodies: [batch] });
+  }
+
+  async produce(
+    topicId: TopicId,
+    batch: Uint8Array,
+    options: ProduceOptions = {},
+  ): Promise<ProduceResponse["entries"][number]> {
+    const { error, message, response } = await this.#world.settle(this.sendProduce(topicId, batch, options));
+    const entry = response?.entries[0];
+    if (error !== "NONE" || entry === undefined) throw new Error(`${error}: ${message}`);
+    return entry;
+  }
+
+  sendFetch(topicId: TopicId, offset: number, options: FetchOptions = {}): Promise<Answer<typeof API.FETCH>> {
+    const { partition = 0, leaderEpoch = -1, minBytes = 1, maxWaitMs = 0, maxBytes = 2 ** 20 } = options;
+    const entry = { topicId, partition, leaderEpoch, offset, maxBytes: options.partitionMaxBytes ?? 2 ** 20 };
+    return this.send(API.FETCH, { maxWaitMs, minBytes, maxBytes, entries: [entry] } satisfies FetchRequest);
+  }
+
+  async fetch(topicId: TopicId, offset: number, options: FetchOptions = {}): Promise<FetchedEntry> {
+    const answer = await this.#world.settle(this.sendFetch(topicId, offset, options));
+    const entry = answer.response?.entries[0];
+    if (entry === undefined) throw new Error(`${answer.error}: ${answer.message}`);
+    return { ...entry, bytes: answer.bodies[entry.body] ?? new Uint8Array(0) };
+  }
+
+  async metadata(
+    topics: readonly string[] | null = null,
+    after: string | null = null,
+  ): Promise<ApiTypes[typeof API.METADATA]["response"]> {
+    return (await this.call(API.METADATA, { topics, after })).response;
+  }
+
+  #receive(message: Uint8Array): void {
+    const assembled = this.#assembler.push(message);
+    if (assembled.kind === "broken") throw new Error(`${assembled.error}: ${assembled.reason}`);
+    if (assembled.kind === "incomplete") return;
+    const { correlationId, more } = assembled.message.header;
+    const pending = this.#pending.get(correlationId);
+    if (pending === undefined) throw new Error(`an answer to nothing: ${correlationId}`);
+    pending.parts.push(assembled.message);
+    if (more) return;
+    this.answered.push(correlationId);
+    this.#pending.delete(correlationId);
+    pending.resolve(pending.parts);
+  }
+}
+
+export interface ProduceOptions {
+  readonly acks?: number;
+  readonly partition?: number;
+  readonly leaderEpoch?: number;
+  readonly timeoutMs?: number;
+}
+
+export interface FetchOptions {
+  readonly partition?: number;
+  readonly leaderEpoch?: number;
+  readonly minBytes?: number;
+  readonly maxBytes?: number;
+  readonly partitionMaxBytes?: number;
+  readonly maxWaitMs?: number;
+}
+
+export type FetchedEntry = FetchResponse["entries"][number] & { readonly bytes: Uint8Array };
+
+function answerOf<K extends ApiKey>(parts: readonly DecodedResponse[]): Answer<K> {
+  const last = parts.at(-1);
+  if (last === undefined) throw new Error("an answer has a part");
+  const { error, message } = last.header;
+  return { error, message, response: last.response as ApiTypes[K]["response"], bodies: last.bodies, parts };
+}
+
+/** A batch of records with these values. */
+export function batchOf(
+  values: readonly string[],
+  options: { readonly padBytes?: number; readonly timestamp?: number } = {},
+): Uint8Array {
+  const builder = new RecordBatchBuilder({ limitBytes: 2 ** 26 });
+  const pad = "x".repeat(options.padBytes ?? 0);
+  values.forEach((value, index) => {
+    const timestamp = (options.timestamp ?? 1_000) + index;
+    if (!builder.tryAppend({ key: null, value: utf8Encode(value + pad), headers: [], timestamp }))
+      throw new Error("does not fit");
+  });
+  return builder.build({ compression: "none", codecs: host.codecs, checksum: host.checksum });
+}
