@@ -10,9 +10,13 @@ function bytesOf(data: Uint8Array | string | null | undefined): Uint8Array | nul
   return typeof data === "string" ? utf8Encode(data) : data;
 }
 
+function isList(headers: NonNullable<OutgoingRecord["headers"]>): headers is Headers {
+  return Array.isArray(headers);
+}
+
 function headersOf(headers: OutgoingRecord["headers"]): Headers {
   if (headers === undefined) return NO_HEADERS;
-  if (Array.isArray(headers)) return headers as Headers;
+  if (isList(headers)) return headers;
   return Object.entries(headers).map(([key, value]) => [key, bytesOf(value)] as const);
 }
 

@@ -103,7 +103,8 @@ describe("producer: batching", () => {
     ]);
     await time.until(Promise.all(sends));
     const requests = broker.of(API.PRODUCE);
-    expect(requests.map((request) => request.request.acks).toSorted()).toEqual([-1, 1]);
+    expect(new Set(requests.map((request) => request.request.acks))).toEqual(new Set([-1, 1]));
+    expect(requests).toHaveLength(2);
     for (const { request } of requests) expect(new Set(request.entries.map((entry) => entry.partition)).size).toBe(4);
   });
 

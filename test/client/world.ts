@@ -45,6 +45,11 @@ export class VirtualTime {
     return this.#nowMs;
   }
 
+  /** Time goes on while nothing can run, as in a process that is busy. */
+  stall(forMs: number): void {
+    this.#nowMs += forMs;
+  }
+
   #add(delayMs: number, callback: () => void): Scheduled {
     const item = { timeMs: this.#nowMs + delayMs, sequence: this.#sequence++, callback, isCancelled: false };
     this.#scheduled.push(item);
