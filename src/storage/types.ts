@@ -1,6 +1,15 @@
 // What storage/ promises to the broker: one store per data directory, one replica log per partition hosted on it.
 // Everything here is told in events, never with a promise per append.
-import type { ClusterId, DirectoryId, LeaderEpoch, LogId, NodeId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
+import type {
+  ClusterId,
+  DirectoryId,
+  LeaderEpoch,
+  LogId,
+  NodeId,
+  Offset,
+  PartitionIndex,
+  TopicId,
+} from "../model/ids.ts";
 import type { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";

@@ -1,0 +1,130 @@
+// What a checkpoint writes, in this order (D-12): segments, indexes and epoch files synced, then their directories, then the image.
+// The superblock comes after all of it; only then may the journals and the image before go.
+import type { Checksum } from "../ports/checksum.ts";
+import type { Files } from "../ports/files.ts";
+import { encodeEpochCheckpoint } from "./epoch-checkpoint.ts";
+import { datasync, isNotFound, runLimited, syncDirectory } from "./faults.ts";
+import type { HandleCache } from "./handle-cache.ts";
+import { encodeImage, type Image } from "./image.ts";
+import {
+  CHECKPOINT_DIR,
+  DAMAGED_SUFFIX,
+  EPOCH_CHECKPOINT,
+  generationOf,
+  imageName,
+  INDEX_SUFFIX,
+  JOURNAL_DIR,
+  join,
+  LOG_SUFFIX,
+} from "./paths.ts";
+import type { ReplicaLogImpl } from "./replica-log.ts";
+import { type Segment, type Segments, unlinkIfThere, withFile } from "./segments.ts";
+
+/** At most half of a thread pool of four in syncs (D-12). */
+const SYNCS_MAX = 2;
+
+export interface CheckpointDeps {
+  readonly files: Files;
+  readonly handles: HandleCache;
+  readonly checksum: Checksum;
+  readonly directory: string;
+}
+
+/** Syncs everything of these logs that the image will speak for. */
+export async function syncLogs(deps: CheckpointDeps, logs: Iterable<ReplicaLogImpl>): Promise<void> {
+  await runLimited(logs, SYNCS_MAX, async (log) => {
+    try {
+      await syncLog(deps, log);
+    } catch (thrown) {
+      // A file that went with its log is no failure of the disk (S-57).
+      if (!(log.isDeleted && isNotFound(thrown))) throw thrown;
+    }
+  });
+}
+
+async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
+  if (log.isDeleted) return;
+  for (const segment of [...log.segments.all]) if (!log.isDeleted) await syncSegment(deps, log.segments, segment);
+  if (log.isEpochsDirty) {
+    const bytes = encodeEpochCheckpoint(log.epochs);
+    log.isEpochsDirty = false;
+    await orMark(replaceFile(deps.files, join(log.segments.directory, EPOCH_CHECKPOINT), bytes), () => {
+      log.isEpochsDirty = true;
+    });
+    log.segments.isDirectoryDirty = true;
+  }
+  if (!log.segments.isDirectoryDirty || log.isDeleted) return;
+  log.segments.isDirectoryDirty = false;
+  await syncDirectory(deps.files, log.segments.directory);
+}
+
+/** What was meant to be written by this checkpoint is left to the next one when it fails. */
+async function orMark(work: Promise<void>, mark: () => void): Promise<void> {
+  try {
+    await work;
+  } catch (thrown) {
+    mark();
+    throw thrown;
+  }
+}
+
+async function syncSegment(deps: CheckpointDeps, segments: Segments, segment: Segment): Promise<void> {
+  if (segment.isDirty) {
+    segment.isDirty = false;
+    await deps.handles.use(segment.path + LOG_SUFFIX, "write", datasync);
+  }
+  if (!segment.isIndexDirty || segment.index === undefined) return;
+  segment.isIndexDirty = false;
+  const bytes = segment.index.encode();
+  segments.isDirectoryDirty = true;
+  const written = withFile(
+    deps.files,
+    { path: segment.path + INDEX_SUFFIX, mode: "open-or-create" },
+    async (handle) => {
+      await handle.write(0, [bytes]);
+      await handle.truncate(bytes.length);
+      await datasync(handle);
+    },
+  );
+  await orMark(written, () => {
+    segment.isIndexDirty = true;
+  });
+}
+
+/** Writes beside, syncs, renames: the file is the old or the new one, never a part (S-3). The directory is synced by the caller. */
+export async function replaceFile(files: Files, path: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${path}.tmp`;
+  await withFile(files, { path: temporary, mode: "open-or-create" }, async (handle) => {
+    await handle.truncate(0);
+    await handle.write(0, [bytes]);
+    await datasync(handle);
+  });
+  await files.rename(temporary, path);
+}
+
+export async function writeImage(deps: CheckpointDeps, image: Image): Promise<void> {
+  const directory = join(deps.directory, CHECKPOINT_DIR);
+  await replaceFile(deps.files, join(directory, imageName(image.generation)), encodeImage(image, deps.checksum));
+  await syncDirectory(deps.files, directory);
+}
+
+/** Removes the journals and images of other generations than the superblock's; journals that are evidence are put aside. */
+export async function removeOld(
+  deps: CheckpointDeps,
+  image: { readonly generation: number; readonly evidence: Image["evidence"] },
+): Promise<void> {
+  const { files } = deps;
+  const journals = join(deps.directory, JOURNAL_DIR);
+  for (const { name } of await files.list(journals)) {
+    const generation = generationOf(name, "journal");
+    if (generation === undefined || generation >= image.generation) continue;
+    const { evidence } = image;
+    const isEvidence = evidence !== undefined && generation >= evidence.from && generation <= evidence.to;
+    if (isEvidence) await files.rename(join(journals, name), join(journals, name + DAMAGED_SUFFIX));
+    else await unlinkIfThere(files, join(journals, name));
+  }
+  const images = join(deps.directory, CHECKPOINT_DIR);
+  for (const { name } of await files.list(images)) {
+    if (generationOf(name, "image") !== image.generation) await unlinkIfThere(files, join(images, name));
+  }
+}

@@ -1,0 +1,79 @@
+// What a failure of the disk becomes for the rest of the broker (D-13, D-18).
+import { OttlaError } from "../model/errors.ts";
+import { FileError, type FileHandle, type Files } from "../ports/files.ts";
+
+export const isNoSpace = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "no-space";
+export const isNotFound = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "not-found";
+
+const describe = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+
+/** A failed write or sync: the process must stop. */
+export function diskFailed(thrown: unknown): OttlaError {
+  if (thrown instanceof OttlaError && thrown.code === "DISK_FAILED") return thrown;
+  return new OttlaError("DISK_FAILED", `the disk failed: ${describe(thrown)}`, { cause: thrown });
+}
+
+export const storageError = (message: string, cause?: unknown): OttlaError =>
+  new OttlaError("STORAGE_ERROR", message, cause === undefined ? {} : { cause });
+
+export const storageFull = (thrown: unknown): OttlaError =>
+  new OttlaError("STORAGE_FULL", `no space left: ${describe(thrown)}`, { cause: thrown });
+
+/** Starts every DISK_FAILED message of a failure while the directory was being opened; the CLI tells exit code 31 by it. */
+export const RECOVERY_FAILURE_PREFIX = "during recovery: ";
+
+/** A failure while opening the directory. OttlaErrors pass unchanged, apart from DISK_FAILED. */
+export function openingFailure(thrown: unknown, directory: string): unknown {
+  if (thrown instanceof OttlaError) {
+    return thrown.code === "DISK_FAILED"
+      ? new OttlaError("DISK_FAILED", RECOVERY_FAILURE_PREFIX + thrown.message, { cause: thrown })
+      : thrown;
+  }
+  if (!(thrown instanceof FileError)) return thrown;
+  if (thrown.kind === "read-only" || thrown.kind === "denied") {
+    return new OttlaError("DATA_DIR_READ_ONLY", `${directory} cannot be written: ${thrown.message}`, { cause: thrown });
+  }
+  if (thrown.kind === "no-space")
+    return new OttlaError("STORAGE_FULL", `${directory}: no space left to open it: ${thrown.message}`, {
+      cause: thrown,
+    });
+  return new OttlaError("DISK_FAILED", RECOVERY_FAILURE_PREFIX + thrown.message, { cause: thrown });
+}
+
+/** Syncs a file; any failure of it, a full disk included, is the disk's (D-18). */
+export async function datasync(handle: FileHandle): Promise<void> {
+  try {
+    await handle.datasync();
+  } catch (thrown) {
+    throw diskFailed(thrown);
+  }
+}
+
+export async function syncDirectory(files: Files, path: string): Promise<void> {
+  try {
+    await files.syncDirectory(path);
+  } catch (thrown) {
+    throw diskFailed(thrown);
+  }
+}
+
+/** Runs `work` over the items, at most `limit` at once; rejects with the first failure after the running ones ended. */
+export async function runLimited<T>(
+  items: Iterable<T>,
+  limit: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  const failures: unknown[] = [];
+  const lane = async (): Promise<void> => {
+    for (let next = iterator.next(); next.done !== true && failures.length === 0; next = iterator.next()) {
+      try {
+        await work(next.value);
+      } catch (thrown) {
+        failures.push(thrown);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, lane));
+  if (failures.length > 0) throw failures[0];
+}

@@ -1,0 +1,141 @@
+// The checkpoint image: the state of every log at the point where a journal generation begins. Written whole, synced, and valid
+// only once the superblock names its generation.
+import { present } from "../base/assert.ts";
+import { readU16, readU32 } from "../base/bytes.ts";
+import { OttlaError } from "../model/errors.ts";
+import {
+  type LogId,
+  type TopicId,
+  toLogId,
+  toOffset,
+  toPartitionIndex,
+  UUID_BYTES,
+  type LeaderEpoch,
+  uuidFromBytes,
+  uuidToBytes,
+} from "../model/ids.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import { ByteReader, ByteWriter, FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
+import type { SegmentState } from "./segments.ts";
+import type { Damage, EpochEntry, LogSpec } from "./types.ts";
+
+const PREFIX_BYTES = 12;
+const NONE = -1;
+
+export interface LogImage {
+  readonly logId: LogId;
+  readonly spec: LogSpec;
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly truncations: number;
+  readonly epochs: readonly EpochEntry[];
+  readonly segments: readonly SegmentState[];
+  readonly damage: Damage | undefined;
+}
+
+export interface Image {
+  readonly generation: number;
+  readonly nextLogId: number;
+  /** Journals of these generations, both inclusive, are kept as evidence of damage. */
+  readonly evidence: { readonly from: number; readonly to: number } | undefined;
+  readonly logs: readonly LogImage[];
+}
+
+/** Topic id, topic, partition and overrides: also the body of a CREATE record. */
+export function writeSpec(writer: ByteWriter, spec: LogSpec): void {
+  writer.raw(present(uuidToBytes(spec.topicId), "topic id"));
+  writer.u32(spec.partition);
+  writer.i64(spec.segmentBytes ?? NONE);
+  writer.i64(spec.indexIntervalBytes ?? NONE);
+  writer.text(spec.topic);
+}
+
+export function readSpec(reader: ByteReader): LogSpec {
+  const topicId: TopicId = uuidFromBytes(reader.raw(UUID_BYTES));
+  const partition = toPartitionIndex(reader.u32());
+  const segmentBytes = reader.i64();
+  const indexIntervalBytes = reader.i64();
+  return {
+    topicId,
+    topic: reader.text(),
+    partition,
+    ...(segmentBytes === NONE ? {} : { segmentBytes }),
+    ...(indexIntervalBytes === NONE ? {} : { indexIntervalBytes }),
+  };
+}
+
+function writeLog(writer: ByteWriter, log: LogImage): void {
+  writer.i64(log.logId);
+  writeSpec(writer, log.spec);
+  writer.i64(log.startOffset);
+  writer.i64(log.endOffset);
+  writer.i64(log.truncations);
+  writer.u32(log.epochs.length);
+  for (const entry of log.epochs) {
+    writer.u32(entry.epoch);
+    writer.i64(entry.startOffset);
+  }
+  writer.u32(log.segments.length);
+  for (const segment of log.segments) {
+    writer.i64(segment.base);
+    writer.i64(segment.sizeBytes);
+    writer.i64(segment.maxTimestamp);
+  }
+  writer.u8(log.damage === undefined ? 0 : 1);
+  if (log.damage === undefined) return;
+  writer.text(log.damage.reason);
+  writer.i64(log.damage.fromOffset ?? NONE);
+}
+
+function readLog(reader: ByteReader): LogImage {
+  const logId = toLogId(reader.i64());
+  const spec = readSpec(reader);
+  const [startOffset, endOffset, truncations] = [reader.i64(), reader.i64(), reader.i64()];
+  const epochs: EpochEntry[] = [];
+  for (let left = reader.u32(); left > 0; left--)
+    epochs.push({ epoch: reader.i32() as LeaderEpoch, startOffset: toOffset(reader.i64()) });
+  const segments: SegmentState[] = [];
+  for (let left = reader.u32(); left > 0; left--) {
+    segments.push({ base: reader.i64(), sizeBytes: reader.i64(), maxTimestamp: reader.i64() });
+  }
+  const damage = reader.u8() === 0 ? undefined : readDamage(reader);
+  return { logId, spec, startOffset, endOffset, truncations, epochs, segments, damage };
+}
+
+function readDamage(reader: ByteReader): Damage {
+  const reason = reader.text();
+  const fromOffset = reader.i64();
+  return { reason, fromOffset: fromOffset === NONE ? undefined : toOffset(fromOffset) };
+}
+
+export function encodeImage(image: Image, checksum: Checksum): Uint8Array {
+  const writer = new ByteWriter();
+  writer.u32(MAGIC.IMAGE);
+  writer.u16(FORMAT_VERSION);
+  writer.u16(MIN_READER_VERSION);
+  writer.u32(0);
+  writer.i64(image.generation);
+  writer.i64(image.nextLogId);
+  writer.i64(image.evidence?.from ?? NONE);
+  writer.i64(image.evidence?.to ?? NONE);
+  writer.u32(image.logs.length);
+  for (const log of image.logs) writeLog(writer, log);
+  writer.setU32(8, checksum.crc32c(writer.bytes().subarray(PREFIX_BYTES)));
+  return writer.bytes();
+}
+
+/** Throws DATA_DIR_NEWER or DATA_DAMAGED: the superblock says that this image was synced. */
+export function decodeImage(bytes: Uint8Array, options: { readonly path: string; readonly checksum: Checksum }): Image {
+  const damaged = (): OttlaError =>
+    new OttlaError("DATA_DAMAGED", `${options.path} is damaged: no log's end can be told`);
+  if (bytes.length < PREFIX_BYTES || readU32(bytes, 0) !== MAGIC.IMAGE) throw damaged();
+  refuseNewer(options.path, { version: readU16(bytes, 4), minReader: readU16(bytes, 6) });
+  if (options.checksum.crc32c(bytes.subarray(PREFIX_BYTES)) !== readU32(bytes, 8)) throw damaged();
+  const reader = new ByteReader(bytes, PREFIX_BYTES);
+  const generation = reader.i64();
+  const nextLogId = reader.i64();
+  const [from, to] = [reader.i64(), reader.i64()];
+  const logs: LogImage[] = [];
+  for (let left = reader.u32(); left > 0; left--) logs.push(readLog(reader));
+  return { generation, nextLogId, evidence: from === NONE ? undefined : { from, to }, logs };
+}

@@ -1,0 +1,420 @@
+// The journal's writer: group commit for all logs of the store (D-12).
+//
+// One write is in flight at a time; what is queued meanwhile forms the next group. One fdatasync is in flight at a time beside
+// it and credits only the groups whose write had returned before it was issued. Effects of a log come strictly in order (D-34).
+// A file ends with a SEAL; the next file gets its header only after the old one is wholly synced, so a valid header proves that.
+import { assert } from "../base/assert.ts";
+import { EMPTY_BYTES } from "../base/bytes.ts";
+import { mutant } from "../base/mutant.ts";
+import { Ring } from "../base/ring.ts";
+import type { OttlaError } from "../model/errors.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import type { FileHandle } from "../ports/files.ts";
+import type { Timers, TimerHandle } from "../ports/timers.ts";
+import { diskFailed, isNoSpace } from "./faults.ts";
+import type { EpochEntry } from "./types.ts";
+import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
+
+const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+/** Two chunks a record; below the 1,024 that one writev takes. */
+const GROUP_RECORDS_MAX = 500;
+/** Idle for this long: a MARK tells what is synced (D-11 asks for 50 ms). */
+const MARK_AFTER_MS = 25;
+const RETRY_AFTER_MS = 1000;
+
+/** What the journal knows of a log. */
+export interface JournalLog {
+  readonly truncations: number;
+  /** The newest credit of this log, to find again when the same group holds more records of it. */
+  credit: Credit | undefined;
+}
+
+export interface Waiter {
+  resolve(): void;
+  reject(error: OttlaError): void;
+}
+
+export interface JournalEntry {
+  readonly kind: number;
+  readonly flags: number;
+  readonly logId: number;
+  base: number;
+  last: number;
+  readonly epoch: number;
+  readonly body: Uint8Array;
+  readonly log: JournalLog | undefined;
+  /** The log's truncations when the record was accepted: a credit of an older count is void (D-34). */
+  readonly truncations: number;
+  /** Where the log ends after this record. */
+  endOffset: number;
+  /** The epochs before an APPEND that opened one, for when it is refused. */
+  readonly undoEpochs: readonly EpochEntry[] | undefined;
+  /** Told when the record is durable, or never will be. */
+  readonly waiter: Waiter | undefined;
+}
+
+/** Per log and group: everything below `endOffset` is in the group or before it. */
+export interface Credit {
+  readonly log: JournalLog;
+  readonly truncations: number;
+  readonly group: Group;
+  endOffset: number;
+}
+
+interface Group {
+  readonly entries: JournalEntry[];
+  readonly credits: Credit[];
+  sizeBytes: number;
+  endPosition: number;
+}
+
+export interface JournalHost {
+  onWritten(credit: Credit): void;
+  onDurable(credit: Credit): void;
+  /**
+   * All of these were not written and nothing else is queued; gives back the ones that must be tried again. `gaveUpReserve`: there may be
+   * room for them now.
+   */
+  refuse(entries: Iterable<JournalEntry>, gaveUpReserve: boolean): JournalEntry[];
+  /** Gives up the reserve; false when there was none. */
+  giveUpReserve(): Promise<boolean>;
+  onJournalFailed(error: OttlaError): void;
+  onGroupWritten(sizeBytes: number): void;
+}
+
+/** An open journal file and the place of its next record. */
+export interface JournalFile {
+  readonly handle: FileHandle;
+  readonly place: ChainPlace;
+  position: number;
+}
+
+interface Rotation {
+  /** Prepares the file of the next generation, given how this one ended. */
+  readonly open: (ended: JournalFile) => Promise<JournalFile>;
+  /** The new file, once it takes records. */
+  readonly done: (file: JournalFile) => void;
+}
+
+export class Journal {
+  readonly #host: JournalHost;
+  readonly #checksum: Checksum;
+  readonly #timers: Timers;
+  readonly #queue = new Ring<JournalEntry>();
+  /** Headers of the group being written; used again when its write has settled. */
+  readonly #headers = new Uint8Array(GROUP_RECORDS_MAX * RECORD_HEADER_BYTES);
+  #file: JournalFile;
+  #unsynced: Group[] = [];
+  #isPumping = false;
+  #isSyncing = false;
+  #rotation: Rotation | undefined;
+  #markTimer: TimerHandle | undefined;
+  #hasUnmarked = false;
+  #hasRecords = false;
+  #isClosed = false;
+  #failure: OttlaError | undefined;
+  #idleWaiters: (() => void)[] = [];
+
+  constructor(file: JournalFile, deps: { host: JournalHost; checksum: Checksum; timers: Timers }) {
+    this.#file = file;
+    this.#host = deps.host;
+    this.#checksum = deps.checksum;
+    this.#timers = deps.timers;
+  }
+
+  get failure(): OttlaError | undefined {
+    return this.#failure;
+  }
+
+  /** Bytes of the present file. */
+  get sizeBytes(): number {
+    return this.#file.position;
+  }
+
+  /** The present file holds more than its header and marks. */
+  get hasRecords(): boolean {
+    return this.#hasRecords;
+  }
+
+  push(entry: JournalEntry): void {
+    this.#queue.push(entry);
+    if (!this.#isPumping) this.#startPump();
+  }
+
+  /** Seals the present file behind everything queued and goes on in a new one. Resolves when the old one is wholly durable. */
+  rotate(open: Rotation["open"]): Promise<JournalFile> {
+    assert(this.#rotation === undefined, "the journal is rotating already");
+    return new Promise((resolve, reject) => {
+      this.#rotation = { open, done: resolve };
+      this.push(controlEntry(KIND.SEAL, { resolve: () => undefined, reject }));
+    });
+  }
+
+  /** Resolves when everything pushed so far is durable, or the journal has failed. */
+  async settled(): Promise<void> {
+    while (!this.#isIdle) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#markTimer?.cancel();
+    await this.settled();
+    await this.#file.handle.close();
+  }
+
+  get #isIdle(): boolean {
+    return (
+      !this.#isPumping &&
+      !this.#isSyncing &&
+      ((this.#queue.length === 0 && this.#unsynced.length === 0) || this.#failure !== undefined)
+    );
+  }
+
+  #startPump(): void {
+    if (this.#failure !== undefined) return this.#rejectAll(this.#failure);
+    this.#isPumping = true;
+    this.#markTimer?.cancel();
+    void this.#pump();
+  }
+
+  async #pump(): Promise<void> {
+    // One microtask later everything that this event brought is queued and shares the first write.
+    await undefined;
+    while (this.#queue.length > 0 && this.#failure === undefined) {
+      const group = this.#takeGroup();
+      const sizeBytes = group.sizeBytes;
+      const rollback = { sequence: this.#file.place.sequence, prevCrc: this.#file.place.prevCrc };
+      try {
+        await this.#file.handle.write(this.#file.position, this.#encode(group));
+      } catch (thrown) {
+        Object.assign(this.#file.place, rollback);
+        if (!(await this.#writeFailed(group, thrown))) break;
+        continue;
+      }
+      if (this.#failure !== undefined) {
+        this.#requeue(group.entries);
+        this.#rejectAll(this.#failure);
+        break;
+      }
+      this.#groupWritten(group, sizeBytes);
+      if (group.entries.at(-1)?.kind === KIND.SEAL && !(await this.#openNext())) break;
+    }
+    this.#isPumping = false;
+    this.#becameIdle();
+  }
+
+  #takeGroup(): Group {
+    const group: Group = { entries: [], credits: [], sizeBytes: 0, endPosition: 0 };
+    for (let next = this.#queue.peek(); next !== undefined; next = this.#queue.peek()) {
+      const sizeBytes = RECORD_HEADER_BYTES + next.body.length;
+      if (group.entries.length > 0 && group.sizeBytes + sizeBytes > GROUP_BYTES_MAX) break;
+      this.#queue.shift();
+      group.entries.push(next);
+      group.sizeBytes += sizeBytes;
+      if (next.kind === KIND.SEAL || group.entries.length === GROUP_RECORDS_MAX) break;
+    }
+    group.endPosition = this.#file.position + group.sizeBytes;
+    return group;
+  }
+
+  #encode(group: Group): Uint8Array[] {
+    const chunks: Uint8Array[] = [];
+    let at = 0;
+    for (const entry of group.entries) {
+      encodeRecordHeader(this.#headers, at, { record: entry, place: this.#file.place, checksum: this.#checksum });
+      chunks.push(this.#headers.subarray(at, at + RECORD_HEADER_BYTES));
+      if (entry.body.length > 0) chunks.push(entry.body);
+      at += RECORD_HEADER_BYTES;
+    }
+    return chunks;
+  }
+
+  #groupWritten(group: Group, sizeBytes: number): void {
+    this.#file.position = group.endPosition;
+    for (const entry of group.entries) {
+      if (entry.kind !== KIND.MARK) {
+        this.#hasUnmarked = true;
+        this.#hasRecords = true;
+      }
+      if (entry.log !== undefined) credit(group, entry, entry.log);
+    }
+    this.#unsynced.push(group);
+    for (const each of group.credits) this.#host.onWritten(each);
+    if (mutant("M2")) for (const each of group.credits) this.#host.onDurable(each);
+    this.#host.onGroupWritten(sizeBytes);
+    this.#startSync();
+  }
+
+  #startSync(): void {
+    if (this.#isSyncing || this.#unsynced.length === 0 || this.#failure !== undefined) return;
+    this.#isSyncing = true;
+    void this.#sync();
+  }
+
+  async #sync(): Promise<void> {
+    while (this.#unsynced.length > 0 && this.#failure === undefined) {
+      const groups = this.#unsynced;
+      this.#unsynced = [];
+      try {
+        await this.#datasync();
+      } catch (thrown) {
+        this.#unsynced = [...groups, ...this.#unsynced];
+        this.#fail(diskFailed(thrown));
+        break;
+      }
+      // A write that failed while this sync ran has stopped everything (D-13).
+      if (this.#failure !== undefined) {
+        this.#unsynced = [...groups, ...this.#unsynced];
+        break;
+      }
+      this.#file.place.syncedTo = groups.at(-1)?.endPosition ?? 0;
+      for (const group of groups) this.#groupDurable(group);
+    }
+    this.#isSyncing = false;
+    this.#becameIdle();
+  }
+
+  async #datasync(): Promise<void> {
+    const { handle } = this.#file;
+    if (!mutant("M20")) return handle.datasync();
+    await handle.datasync().catch(() => handle.datasync());
+  }
+
+  #groupDurable(group: Group): void {
+    for (const each of group.credits) {
+      if (each.log.credit === each) each.log.credit = undefined;
+      this.#host.onDurable(each);
+    }
+    for (const entry of group.entries) entry.waiter?.resolve();
+  }
+
+  /** The SEAL is written. False: the journal has failed. */
+  async #openNext(): Promise<boolean> {
+    await this.#allSynced();
+    const rotation = this.#rotation;
+    if (this.#failure !== undefined || rotation === undefined) return false;
+    const ended = this.#file;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        this.#file = await rotation.open(ended);
+        break;
+      } catch (thrown) {
+        if (isNoSpace(thrown) && attempt === 0 && (await this.#host.giveUpReserve())) continue;
+        if (isNoSpace(thrown)) await this.#pause();
+        else this.#fail(diskFailed(thrown));
+        if (this.#failure !== undefined) return false;
+      }
+    }
+    this.#rotation = undefined;
+    this.#hasUnmarked = false;
+    this.#hasRecords = false;
+    rotation.done(this.#file);
+    await ended.handle.close().catch(() => undefined);
+    return true;
+  }
+
+  async #allSynced(): Promise<void> {
+    while (this.#failure === undefined && (this.#isSyncing || this.#unsynced.length > 0)) {
+      await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+    }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => this.#timers.after(RETRY_AFTER_MS, resolve));
+  }
+
+  /** ENOSPC: no trace of the group stays, then everything accepted is refused. False: the journal has failed. */
+  async #writeFailed(group: Group, thrown: unknown): Promise<boolean> {
+    if (!isNoSpace(thrown) || this.#failure !== undefined) {
+      this.#requeue(group.entries);
+      this.#fail(diskFailed(thrown));
+      return false;
+    }
+    const { handle, position } = this.#file;
+    try {
+      await handle.truncate(position);
+      // Without this sync a power loss could bring the refused records back.
+      await handle.datasync();
+    } catch (failed) {
+      this.#requeue(group.entries);
+      this.#fail(diskFailed(failed));
+      return false;
+    }
+    const gaveUp = await this.#host.giveUpReserve();
+    this.#requeue(group.entries);
+    if (this.#failure !== undefined) return false;
+    const entries = [...this.#queue];
+    this.#queue.clear();
+    for (const kept of this.#host.refuse(entries, gaveUp)) this.#queue.push(kept);
+    if (this.#queue.length > 0 && !gaveUp) await this.#pause();
+    return true;
+  }
+
+  #requeue(entries: readonly JournalEntry[]): void {
+    const queued = [...this.#queue];
+    this.#queue.clear();
+    for (const entry of entries) this.#queue.push(entry);
+    for (const entry of queued) this.#queue.push(entry);
+  }
+
+  #fail(error: OttlaError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#rejectAll(error);
+    this.#host.onJournalFailed(error);
+    this.#becameIdle();
+  }
+
+  /** Stops the journal for a failure met elsewhere on the disk. */
+  stop(error: OttlaError): void {
+    this.#fail(error);
+  }
+
+  #rejectAll(error: OttlaError): void {
+    for (const group of this.#unsynced) for (const entry of group.entries) entry.waiter?.reject(error);
+    for (const entry of this.#queue) entry.waiter?.reject(error);
+    this.#queue.clear();
+    this.#unsynced = [];
+  }
+
+  #becameIdle(): void {
+    const waiters = this.#idleWaiters;
+    this.#idleWaiters = [];
+    for (const resolve of waiters) resolve();
+    if (!this.#isIdle || !this.#hasUnmarked || this.#isClosed || this.#failure !== undefined) return;
+    this.#markTimer?.cancel();
+    this.#markTimer = this.#timers.after(MARK_AFTER_MS, () => {
+      if (!this.#isIdle || this.#isClosed || !this.#hasUnmarked) return;
+      this.#hasUnmarked = false;
+      this.push(controlEntry(KIND.MARK, undefined));
+    });
+  }
+}
+
+function credit(group: Group, entry: JournalEntry, log: JournalLog): void {
+  const open = log.credit;
+  if (open !== undefined && open.group === group && open.truncations === entry.truncations) {
+    open.endOffset = entry.endOffset;
+    return;
+  }
+  log.credit = { log, truncations: entry.truncations, group, endOffset: entry.endOffset };
+  group.credits.push(log.credit);
+}
+
+/** A record of the store itself, of no log. */
+export function controlEntry(kind: number, waiter: Waiter | undefined): JournalEntry {
+  return {
+    kind,
+    flags: 0,
+    logId: 0,
+    base: 0,
+    last: 0,
+    epoch: -1,
+    body: EMPTY_BYTES,
+    log: undefined,
+    truncations: 0,
+    endOffset: 0,
+    undoEpochs: undefined,
+    waiter,
+  };
+}

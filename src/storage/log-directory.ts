@@ -1,0 +1,72 @@
+// Making and removing the directory of a log. The directory says whose it is before the log's CREATE is in the journal (S-2).
+import type { Files } from "../ports/files.ts";
+import { datasync, isNotFound, syncDirectory } from "./faults.ts";
+import { deletedDirectory, join, PARTITION_METADATA, partitionDirectory } from "./paths.ts";
+import { decodePartitionMetadata, encodePartitionMetadata, type PartitionMetadata } from "./partition-metadata.ts";
+import { readWhole, withFile } from "./segments.ts";
+
+/** Whose directory it is; undefined when it does not exist or does not say. */
+export async function readPartitionMetadata(files: Files, directory: string): Promise<PartitionMetadata | undefined> {
+  const path = join(directory, PARTITION_METADATA);
+  try {
+    return decodePartitionMetadata(await withFile(files, { path, mode: "read" }, readWhole), path);
+  } catch (thrown) {
+    if (isNotFound(thrown)) return undefined;
+    throw thrown;
+  }
+}
+
+/** Makes the directory of a new log; one that is left over under its name moves aside. */
+export async function openLogDirectory(
+  files: Files,
+  options: { readonly root: string; readonly metadata: PartitionMetadata },
+): Promise<void> {
+  const { root, metadata } = options;
+  const directory = join(root, partitionDirectory(metadata.topic, metadata.partition));
+  await moveAside(files, { root, directory, metadata });
+  await files.makeDirectory(directory);
+  await withFile(files, { path: join(directory, PARTITION_METADATA), mode: "open-or-create" }, async (handle) => {
+    await handle.truncate(0);
+    await handle.write(0, [encodePartitionMetadata(metadata)]);
+    await datasync(handle);
+  });
+  await syncDirectory(files, directory);
+  await syncDirectory(files, root);
+}
+
+async function moveAside(
+  files: Files,
+  options: { root: string; directory: string; metadata: PartitionMetadata },
+): Promise<void> {
+  const { root, directory, metadata } = options;
+  try {
+    await files.list(directory);
+  } catch (thrown) {
+    if (isNotFound(thrown)) return;
+    throw thrown;
+  }
+  const found = await readPartitionMetadata(files, directory);
+  // Of nobody: it goes like a deleted log of the id before this one's, at the next start.
+  await files.rename(
+    directory,
+    join(root, deletedDirectory(metadata.topic, metadata.partition, found?.logId ?? metadata.logId)),
+  );
+}
+
+/** Renames the directory away, so that its name is free, then removes it. */
+export async function removeLogDirectory(
+  files: Files,
+  options: { readonly root: string; readonly log: Pick<PartitionMetadata, "topic" | "partition" | "logId"> },
+): Promise<void> {
+  const { root, log } = options;
+  const deleted = join(root, deletedDirectory(log.topic, log.partition, log.logId));
+  await files.rename(join(root, partitionDirectory(log.topic, log.partition)), deleted);
+  await syncDirectory(files, root);
+  await removeTree(files, deleted);
+}
+
+/** Removes a directory of plain files. */
+export async function removeTree(files: Files, directory: string): Promise<void> {
+  for (const entry of await files.list(directory)) await files.unlink(join(directory, entry.name));
+  await files.removeDirectory(directory);
+}

@@ -1,0 +1,46 @@
+// Names of everything in a data directory.
+import type { LogId, PartitionIndex } from "../model/ids.ts";
+
+export const SUPERBLOCK = "superblock";
+export const JOURNAL_DIR = "journal";
+export const CHECKPOINT_DIR = "checkpoint";
+export const METADATA_DIR = "metadata";
+export const RESERVE = "reserve";
+export const PARTITION_METADATA = "partition.metadata";
+export const EPOCH_CHECKPOINT = "leader-epoch-checkpoint";
+export const LOG_SUFFIX = ".log";
+export const INDEX_SUFFIX = ".index";
+const JOURNAL_SUFFIX = ".journal";
+const IMAGE_SUFFIX = ".image";
+/** Appended to the name of a journal that is kept as evidence of damage. */
+export const DAMAGED_SUFFIX = ".damaged";
+
+export const join = (directory: string, name: string): string => `${directory}/${name}`;
+
+/** 20 digits, as in Kafka (S-1). */
+export const offsetName = (base: number): string => String(base).padStart(20, "0");
+
+const generationName = (generation: number): string => String(generation).padStart(10, "0");
+export const journalName = (generation: number): string => generationName(generation) + JOURNAL_SUFFIX;
+export const imageName = (generation: number): string => generationName(generation) + IMAGE_SUFFIX;
+
+/** The generation in a journal's or image's name; undefined for other names. */
+export function generationOf(name: string, kind: "journal" | "image"): number | undefined {
+  const match = /^(\d{10,})\.(journal|image)$/.exec(name);
+  return match?.[2] === kind ? Number(match[1]) : undefined;
+}
+
+/** The base offset in a segment file's name; undefined for other names. */
+export function baseOffsetOf(name: string): { readonly base: number; readonly suffix: string } | undefined {
+  const match = /^(\d{20})(\.log|\.index)$/.exec(name);
+  return match === null ? undefined : { base: Number(match[1]), suffix: match[2] as string };
+}
+
+export const partitionDirectory = (topic: string, partition: PartitionIndex): string => `${topic}-${partition}`;
+
+/** A log that is being deleted moves here first, so that its name is free at once. */
+export const deletedDirectory = (topic: string, partition: PartitionIndex, logId: LogId): string =>
+  `${topic}-${partition}.${logId}-delete`;
+
+export const isPartitionDirectory = (name: string): boolean => /^.+-\d+$/.test(name);
+export const isDeletedDirectory = (name: string): boolean => /^.+-\d+\.\d+-delete$/.test(name);

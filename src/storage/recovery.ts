@@ -1,0 +1,302 @@
+// Bringing a data directory back to what its journal proves (D-13): nothing but the checkpoint image and the journal is trusted,
+// everything replayed is written and synced again, and a whole checkpoint is made before anything is called durable.
+import { mutant } from "../base/mutant.ts";
+import { OttlaError } from "../model/errors.ts";
+import { toOffset } from "../model/ids.ts";
+import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
+import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
+import { datasync, isNotFound, syncDirectory } from "./faults.ts";
+import { decodeImage, type Image, type LogImage } from "./image.ts";
+import type { JournalFile } from "./journal.ts";
+import { createJournalFile } from "./journal-file.ts";
+import { FLAG_OPENS_EPOCH, KIND, type JournalRecord } from "./journal-record.ts";
+import { readJournal } from "./journal-reader.ts";
+import { readPartitionMetadata, removeLogDirectory, removeTree } from "./log-directory.ts";
+import {
+  baseOffsetOf,
+  CHECKPOINT_DIR,
+  generationOf,
+  imageName,
+  isDeletedDirectory,
+  isPartitionDirectory,
+  JOURNAL_DIR,
+  join,
+  LOG_SUFFIX,
+  partitionDirectory,
+} from "./paths.ts";
+import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals } from "./replay.ts";
+import type { ReplicaLogImpl } from "./replica-log.ts";
+import { readWhole, unlinkIfThere, withFile } from "./segments.ts";
+import type { LogStoreImpl } from "./store.ts";
+import type { Superblock } from "./superblock.ts";
+import type { Damage, EpochEntry } from "./types.ts";
+
+/** Replayed batches held in memory at most before they are written out. */
+const PINNED_BYTES_MAX = 8 * 1024 * 1024;
+
+export interface Recovered {
+  readonly superblock: Superblock;
+  readonly journalFile: JournalFile;
+}
+
+interface LiveLog {
+  readonly spec: LogHistory["spec"];
+  readonly history: LogHistory;
+  readonly log: ReplicaLogImpl;
+}
+
+/** Recovers into the store and makes a checkpoint; `commit` makes the new superblock durable. */
+export async function recover(
+  store: LogStoreImpl,
+  options: { readonly superblock: Superblock; readonly commit: (next: Superblock) => Promise<void> },
+): Promise<Recovered> {
+  const { superblock, commit } = options;
+  const root = store.config.directory;
+  const image = await loadImage(store, superblock.generation);
+  store.useLogId(Math.max(superblock.nextLogId, image.nextLogId) - 1);
+  const survey = await surveyJournals(store.deps, { root, image, directoryId: superblock.directoryId });
+  for (const logId of survey.histories.keys()) store.useLogId(logId);
+  await noteDirectoryIds(store);
+  const live = await openLogs(store, survey);
+  if (survey.damage === undefined) await apply(store, survey, live);
+  else store.deps.logger.error("journal_damaged", { reason: survey.damage });
+  for (const file of survey.files) await file.handle.close();
+  const evidence = evidenceOf(image, survey, live);
+  const generation = (await newestGeneration(store)) + 1;
+  const journalFile = await commitState(store, { superblock, generation, evidence, commit });
+  await removeOld(store.checkpointDeps, { generation, evidence });
+  await tidy(store, survey);
+  return { superblock: { ...superblock, generation, counter: superblock.counter + 1 }, journalFile };
+}
+
+async function loadImage(store: LogStoreImpl, generation: number): Promise<Image> {
+  const path = join(join(store.config.directory, CHECKPOINT_DIR), imageName(generation));
+  try {
+    const bytes = await withFile(store.deps.files, { path, mode: "read" }, readWhole);
+    return decodeImage(bytes, { path, checksum: store.checksum });
+  } catch (thrown) {
+    if (!isNotFound(thrown)) throw thrown;
+    throw new OttlaError("DATA_DAMAGED", `${path} is missing: the superblock says that it is there`);
+  }
+}
+
+/** Ids in directories whose CREATE was lost are not used again either (D-14). */
+async function noteDirectoryIds(store: LogStoreImpl): Promise<void> {
+  const root = store.config.directory;
+  for (const entry of await store.deps.files.list(root)) {
+    if (entry.kind !== "directory" || !(isPartitionDirectory(entry.name) || isDeletedDirectory(entry.name))) continue;
+    const metadata = await readPartitionMetadata(store.deps.files, join(root, entry.name));
+    if (metadata !== undefined) store.useLogId(metadata.logId);
+  }
+}
+
+/** Opens every log that still exists, checking what the image says of its files. */
+async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number, LiveLog>> {
+  const live = new Map<number, LiveLog>();
+  for (const history of survey.histories.values()) {
+    if (history.isDeleted) continue;
+    if (survey.damage !== undefined) history.damage ??= { reason: survey.damage, fromOffset: undefined };
+    const image = imageToOpen(history);
+    const log = store.addLog(image);
+    live.set(history.logId, { spec: history.spec, history, log });
+    log.damage ??= history.damage ?? (await filesFault(store, { history, log, image }));
+    if (log.damage === undefined) continue;
+    const { reason, fromOffset } = log.damage;
+    store.deps.logger.error("log_damaged", { topic: log.topic, partition: log.partition, reason, fromOffset });
+  }
+  return live;
+}
+
+/** The image without the segments that the journal's LOG_START or TRUNCATE gave up: their files may be gone already. */
+function imageToOpen(history: LogHistory): LogImage {
+  const { image } = history;
+  const empty = {
+    logId: history.logId as LogImage["logId"],
+    spec: history.spec,
+    startOffset: 0,
+    endOffset: 0,
+    truncations: 0,
+    epochs: [],
+    segments: [],
+    damage: undefined,
+  };
+  if (image === undefined) return empty;
+  if (history.damage !== undefined) return image;
+  const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
+  const segments = image.segments.filter((segment, place) => {
+    const end = image.segments[place + 1]?.base ?? image.endOffset;
+    return end > history.startOffset && segment.base < cutTo;
+  });
+  return { ...image, segments };
+}
+
+/** Why the files of a log are not what the image says; undefined when they are. */
+async function filesFault(
+  store: LogStoreImpl,
+  options: { history: LogHistory; log: ReplicaLogImpl; image: LogImage },
+): Promise<Damage | undefined> {
+  const { history, log, image } = options;
+  const { files } = store.deps;
+  const { directory } = log.segments;
+  const metadata = await readPartitionMetadata(files, directory);
+  if (metadata?.logId !== log.logId)
+    return { reason: `${directory} does not hold log ${log.logId}`, fromOffset: undefined };
+  const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
+  for (const [place, segment] of log.segments.all.entries()) {
+    const path = segment.path + LOG_SUFFIX;
+    const size = await sizeOf(store, path);
+    if (size === undefined) return { reason: `${path} is missing`, fromOffset: toOffset(segment.base) };
+    const isLast = place === log.segments.all.length - 1;
+    // The file that a TRUNCATE cut may be short already, and have been written over.
+    if (isLast && cutTo < image.endOffset) continue;
+    if (size < segment.sizeBytes)
+      return { reason: `${path} has ${size} bytes, not ${segment.sizeBytes}`, fromOffset: toOffset(segment.base) };
+    if (isLast && size > segment.sizeBytes)
+      await store.handles.use(path, "write", (handle) => handle.truncate(segment.sizeBytes));
+  }
+  if (cutTo < image.endOffset) return undefined;
+  const reason = await log.segments.verifyTail();
+  return reason === undefined ? undefined : { reason, fromOffset: toOffset(log.segments.all.at(-1)?.base ?? 0) };
+}
+
+async function sizeOf(store: LogStoreImpl, path: string): Promise<number | undefined> {
+  try {
+    return await store.handles.use(path, "write", (handle) => handle.size());
+  } catch (thrown) {
+    if (isNotFound(thrown)) return undefined;
+    throw thrown;
+  }
+}
+
+/** Replays the records of the chain into the logs that are whole. */
+async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<number, LiveLog>): Promise<void> {
+  const find = resolver(live, survey.histories);
+  const dirty = new Set<ReplicaLogImpl>();
+  let pinnedBytes = 0;
+  const flushAll = async (): Promise<void> => {
+    for (const log of dirty) await log.flush();
+    dirty.clear();
+    pinnedBytes = 0;
+  };
+  if ([...live.values()].some(({ history }) => history.lowestCut !== undefined))
+    await rewriteJournals(survey.files, datasync);
+  for (const file of survey.files) {
+    await readJournal(file.handle, {
+      header: file.header,
+      checksum: store.checksum,
+      visit: async (record) => {
+        const found = find(record.logId);
+        if (found === undefined || found.log.damage !== undefined) return;
+        await applyRecord(found, record);
+        dirty.add(found.log);
+        pinnedBytes += record.body.length;
+        if (pinnedBytes >= PINNED_BYTES_MAX) await flushAll();
+      },
+    });
+  }
+  await flushAll();
+}
+
+async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Promise<void> {
+  const epochs = log.epochs as EpochEntry[];
+  const { lowestCut } = history;
+  const isBeforeCut = lowestCut !== undefined && record.sequence < lowestCut.sequence;
+  switch (record.kind) {
+    case KIND.APPEND:
+      if ((record.flags & FLAG_OPENS_EPOCH) !== 0 || record.epoch > lastEpoch(epochs))
+        openEpoch(epochs, record.epoch, record.base);
+      if (!isBeforeCut) log.replayAppend(record.body, record.last);
+      break;
+    case KIND.TRUNCATE:
+      if (isBeforeCut) truncateEpochs(epochs, record.base);
+      else await log.replayTruncate(record.base);
+      break;
+    case KIND.EPOCH:
+      openEpoch(epochs, record.epoch, record.base);
+      break;
+    case KIND.LOG_START:
+      raiseEpochsStart(epochs, record.base);
+      log.startOffset = toOffset(Math.max(log.startOffset, record.base));
+      break;
+    default:
+      return;
+  }
+  log.isEpochsDirty = true;
+}
+
+/** Journals whose records were not all used are kept: they may be all that is left of something. */
+function evidenceOf(image: Image, survey: Survey, live: ReadonlyMap<number, LiveLog>): Image["evidence"] {
+  const isWasted =
+    survey.damage !== undefined ||
+    [...live.values()].some(({ log, history }) => log.damage !== undefined && history.hasRecords);
+  const from = image.evidence?.from ?? image.generation;
+  if (isWasted) return { from, to: survey.newestGeneration };
+  return image.evidence;
+}
+
+async function newestGeneration(store: LogStoreImpl): Promise<number> {
+  let newest = 0;
+  for (const entry of await store.deps.files.list(join(store.config.directory, JOURNAL_DIR))) {
+    newest = Math.max(newest, generationOf(entry.name.replace(/\.damaged$/, ""), "journal") ?? 0);
+  }
+  return newest;
+}
+
+/** The checkpoint that ends recovery, and the first one of a new directory. */
+export async function commitState(
+  store: LogStoreImpl,
+  options: {
+    readonly superblock: Superblock;
+    readonly generation: number;
+    readonly evidence: Image["evidence"];
+    readonly commit: (next: Superblock) => Promise<void>;
+  },
+): Promise<JournalFile> {
+  const { superblock, generation, evidence } = options;
+  const root = store.config.directory;
+  const logs = [...store.logs];
+  if (!mutant("D-13")) await syncLogs(store.checkpointDeps, logs);
+  const journalFile = await createJournalFile(store.deps, {
+    root,
+    generation,
+    directoryId: superblock.directoryId,
+    ended: undefined,
+  });
+  const images = logs.map((log): LogImage => {
+    const { logId, spec, startOffset, endOffset, truncations, epochs, damage } = log;
+    return { logId, spec, startOffset, endOffset, truncations, epochs, segments: log.segments.layout(), damage };
+  });
+  await writeImage(store.checkpointDeps, { generation, nextLogId: store.nextLogId, evidence, logs: images });
+  await syncDirectory(store.deps.files, root);
+  await options.commit({ ...superblock, generation, nextLogId: store.nextLogId, counter: superblock.counter + 1 });
+  return journalFile;
+}
+
+/** Removes what nobody speaks of any more: directories of deleted logs, segment files that are in no log. */
+async function tidy(store: LogStoreImpl, survey: Survey): Promise<void> {
+  const root = store.config.directory;
+  const { files } = store.deps;
+  for (const history of survey.histories.values()) {
+    if (!history.isDeleted) continue;
+    const metadata = await readPartitionMetadata(
+      files,
+      join(root, partitionDirectory(history.spec.topic, history.spec.partition)),
+    );
+    if (metadata?.logId === history.logId) await removeLogDirectory(files, { root, log: metadata });
+  }
+  for (const entry of await files.list(root)) {
+    if (entry.kind === "directory" && isDeletedDirectory(entry.name)) await removeTree(files, join(root, entry.name));
+  }
+  for (const log of store.logs) if (log.damage === undefined) await removeStrays(store, log);
+}
+
+async function removeStrays(store: LogStoreImpl, log: ReplicaLogImpl): Promise<void> {
+  const { directory, all } = log.segments;
+  const bases = new Set(all.map((segment) => segment.base));
+  for (const entry of await store.deps.files.list(directory)) {
+    const named = baseOffsetOf(entry.name);
+    if (named === undefined || bases.has(named.base)) continue;
+    await store.handles.forget(join(directory, entry.name));
+    await unlinkIfThere(store.deps.files, join(directory, entry.name));
+  }
+}

@@ -1,0 +1,154 @@
+// Room on the disk: the low-space mark, polled, and the reserve, really allocated bytes that are given up when the disk is
+// full so that checkpoints, truncations and deletions still fit (D-18).
+import type { Clock } from "../ports/clock.ts";
+import type { Files } from "../ports/files.ts";
+import type { Logger } from "../ports/logger.ts";
+import type { TimerHandle, Timers } from "../ports/timers.ts";
+import { join, RESERVE } from "./paths.ts";
+import { withFile } from "./segments.ts";
+
+const POLL_EVERY_MS = 1000;
+const POLL_EVERY_BYTES = 64 * 1024 * 1024;
+const RESERVE_CHUNK_BYTES = 1024 * 1024;
+/** After a write met a full disk, this much must be free before appends are tried again, whatever the mark is. */
+const FREE_AFTER_FULL_BYTES = 64 * 1024;
+
+interface SpaceDeps {
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly logger: Logger;
+}
+
+interface SpaceConfig {
+  readonly directory: string;
+  readonly lowBytes: number;
+  readonly reserveBytes: number;
+}
+
+export class SpaceWatch {
+  readonly #deps: SpaceDeps;
+  readonly #config: SpaceConfig;
+  readonly #onChange: () => void;
+  #isLow = false;
+  #wasFull = false;
+  #hasReserve = false;
+  #making: Promise<void> | undefined;
+  #polling: Promise<void> | undefined;
+  #polledAtMs: number;
+  #bytesSincePoll = 0;
+  #timer: TimerHandle | undefined;
+  #isStopped = false;
+
+  constructor(deps: SpaceDeps, config: SpaceConfig, onChange: () => void) {
+    this.#deps = deps;
+    this.#config = config;
+    this.#onChange = onChange;
+    this.#polledAtMs = deps.clock.monoMs();
+  }
+
+  get isLow(): boolean {
+    return this.#isLow;
+  }
+
+  /** First look; makes the reserve in the background. */
+  async start(): Promise<void> {
+    await this.poll();
+    this.#makeReserve();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#polling;
+    await this.#making;
+  }
+
+  onWritten(sizeBytes: number): void {
+    this.#bytesSincePoll += sizeBytes;
+    if (this.#bytesSincePoll < POLL_EVERY_BYTES && this.#deps.clock.monoMs() - this.#polledAtMs < POLL_EVERY_MS) return;
+    void this.poll();
+  }
+
+  /** A write met a full disk. */
+  onFull(): void {
+    this.#wasFull = true;
+    this.#setLow(true);
+  }
+
+  poll(): Promise<void> {
+    this.#polling ??= this.#poll().finally(() => {
+      this.#polling = undefined;
+    });
+    return this.#polling;
+  }
+
+  async #poll(): Promise<void> {
+    this.#bytesSincePoll = 0;
+    this.#polledAtMs = this.#deps.clock.monoMs();
+    try {
+      const free = await this.#deps.files.freeBytes(this.#config.directory);
+      const needed = this.#wasFull ? Math.max(this.#config.lowBytes, FREE_AFTER_FULL_BYTES) : this.#config.lowBytes;
+      if (free >= needed) this.#wasFull = false;
+      this.#setLow(free < needed);
+      if (!this.#isLow && !this.#hasReserve && free >= needed + this.#config.reserveBytes) this.#makeReserve();
+    } catch (thrown) {
+      this.#deps.logger.warn("free_space_unknown", { error: String(thrown) });
+    }
+  }
+
+  #setLow(isLow: boolean): void {
+    if (isLow && !this.#isStopped) {
+      this.#timer?.cancel();
+      this.#timer = this.#deps.timers.after(POLL_EVERY_MS, () => void this.poll());
+    }
+    if (isLow === this.#isLow) return;
+    this.#isLow = isLow;
+    this.#onChange();
+  }
+
+  /** True when room was made. */
+  async giveUpReserve(): Promise<boolean> {
+    this.onFull();
+    await this.#making;
+    if (!this.#hasReserve) return false;
+    this.#hasReserve = false;
+    this.#deps.logger.warn("disk_reserve_given_up", { bytes: this.#config.reserveBytes });
+    try {
+      await this.#emptyReserve();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #emptyReserve(): Promise<void> {
+    const path = join(this.#config.directory, RESERVE);
+    return withFile(this.#deps.files, { path, mode: "open-or-create" }, (handle) => handle.truncate(0));
+  }
+
+  #makeReserve(): void {
+    if (this.#making !== undefined || this.#hasReserve || this.#isLow || this.#isStopped) return;
+    this.#making = this.#fillReserve()
+      .catch((thrown: unknown) => {
+        this.#deps.logger.warn("disk_reserve_not_made", { error: String(thrown) });
+        return this.#emptyReserve().catch(() => undefined);
+      })
+      .finally(() => {
+        this.#making = undefined;
+      });
+  }
+
+  async #fillReserve(): Promise<void> {
+    const { directory, reserveBytes } = this.#config;
+    await withFile(this.#deps.files, { path: join(directory, RESERVE), mode: "open-or-create" }, async (handle) => {
+      const zeros = new Uint8Array(Math.min(RESERVE_CHUNK_BYTES, reserveBytes));
+      for (let at = await handle.size(); at < reserveBytes; at += zeros.length) {
+        if (this.#isStopped) return;
+        await handle.write(at, [zeros.subarray(0, Math.min(zeros.length, reserveBytes - at))]);
+      }
+      await handle.datasync();
+      this.#hasReserve = reserveBytes > 0;
+    });
+  }
+}

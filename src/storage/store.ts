@@ -1,0 +1,528 @@
+// The store: the journal, the logs, the flusher and the checkpoints of one data directory, and what they tell the broker.
+import { assert, present } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
+import { OttlaError } from "../model/errors.ts";
+import { type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
+import type { FileHandle } from "../ports/files.ts";
+import type { TimerHandle } from "../ports/timers.ts";
+import { type CheckpointDeps, removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
+import { diskFailed, isNoSpace, runLimited, storageError, storageFull, syncDirectory } from "./faults.ts";
+import { Flusher } from "./flusher.ts";
+import { ByteWriter } from "./format.ts";
+import { HandleCache } from "./handle-cache.ts";
+import { type LogImage, writeSpec } from "./image.ts";
+import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
+import { createJournalFile } from "./journal-file.ts";
+import { KIND } from "./journal-record.ts";
+import { openLogDirectory, removeLogDirectory } from "./log-directory.ts";
+import { join, partitionDirectory } from "./paths.ts";
+import { refusals } from "./refusals.ts";
+import { type LogCapture, ReplicaLogImpl, type LogServices } from "./replica-log.ts";
+import { Segments } from "./segments.ts";
+import { SpaceWatch } from "./space.ts";
+import { type Superblock, writeSuperblock } from "./superblock.ts";
+import type {
+  LogSpec,
+  LogStore,
+  ReplicaLog,
+  RestartKind,
+  StorageConfig,
+  StorageDeps,
+  StoreIdentity,
+  StoreListener,
+} from "./types.ts";
+
+const RETRY_AFTER_MS = 1000;
+
+const keyOf = (topicId: TopicId, partition: PartitionIndex): string => `${topicId}/${partition}`;
+
+/** What recovery hands over to the running store. */
+export interface OpenedStore {
+  readonly superblock: Superblock;
+  readonly superblockFile: FileHandle;
+  readonly journalFile: JournalFile;
+  readonly restart: RestartKind;
+  readonly releaseLock: () => Promise<void>;
+}
+
+export class LogStoreImpl implements LogStore, JournalHost, LogServices {
+  readonly deps: StorageDeps;
+  readonly config: StorageConfig;
+  readonly handles: HandleCache;
+  readonly checksum: StorageDeps["checksum"];
+  readonly codecs: StorageDeps["codecs"];
+  readonly #byKey = new Map<string, ReplicaLogImpl>();
+  readonly #flusher: Flusher;
+  readonly #space: SpaceWatch;
+  readonly #creating = new Map<string, Promise<ReplicaLogImpl>>();
+  /** Directories being renamed away, by their old name. */
+  readonly #removals = new Map<string, Promise<void>>();
+  #nextLogId = 1;
+  #opened: OpenedStore | undefined;
+  #journal: Journal | undefined;
+  #superblock: Superblock | undefined;
+  #journalGeneration = 0;
+  #listener: StoreListener | undefined;
+  #failure: OttlaError | undefined;
+  #diskFailure: OttlaError | undefined;
+  #isClosing = false;
+  #closed: Promise<void> | undefined;
+  #checkpoint: Promise<void> | undefined;
+  #checkpointTimer: TimerHandle | undefined;
+  /** Rejects when nothing more can be written; what waits for segments races with it. */
+  #stopped: { readonly promise: Promise<never>; readonly reject: (error: OttlaError) => void };
+  gate: Promise<void> | undefined;
+
+  constructor(deps: StorageDeps, config: StorageConfig) {
+    this.deps = deps;
+    this.config = config;
+    this.checksum = deps.checksum;
+    this.codecs = deps.codecs;
+    this.handles = new HandleCache(deps.files, config.openFilesMax);
+    this.#flusher = new Flusher(
+      { pinnedBytes: config.journalPinnedBytes, cacheBytes: config.tailCacheBytes },
+      {
+        onFailure: (log, thrown) => this.#flushFailed(log, thrown),
+        onRoomChanged: () => this.#listener?.onRoomChanged(),
+      },
+    );
+    this.#space = new SpaceWatch(
+      deps,
+      { directory: config.directory, lowBytes: config.diskLowSpaceBytes, reserveBytes: config.diskReserveBytes },
+      () => this.#listener?.onRoomChanged(),
+    );
+    let reject: (error: OttlaError) => void = () => undefined;
+    const promise = new Promise<never>((_, refuse) => {
+      reject = refuse;
+    });
+    promise.catch(() => undefined);
+    this.#stopped = { promise, reject };
+  }
+
+  // ---- opening, for recovery
+
+  get nextLogId(): number {
+    return this.#nextLogId;
+  }
+
+  useLogId(logId: number): void {
+    this.#nextLogId = Math.max(this.#nextLogId, logId + 1);
+  }
+
+  get checkpointDeps(): CheckpointDeps {
+    return { files: this.deps.files, handles: this.handles, checksum: this.checksum, directory: this.config.directory };
+  }
+
+  /** Makes the log of an image known. */
+  addLog(image: LogImage): ReplicaLogImpl {
+    const { spec } = image;
+    const segments = new Segments(
+      { files: this.deps.files, handles: this.handles, checksum: this.checksum },
+      {
+        directory: join(this.config.directory, partitionDirectory(spec.topic, spec.partition)),
+        segmentBytes: spec.segmentBytes ?? this.config.segmentBytes,
+        indexIntervalBytes: spec.indexIntervalBytes ?? this.config.indexIntervalBytes,
+      },
+      image,
+    );
+    const log = new ReplicaLogImpl(this, image, segments);
+    this.#byKey.set(keyOf(spec.topicId, spec.partition), log);
+    return log;
+  }
+
+  async start(opened: OpenedStore): Promise<void> {
+    this.#opened = opened;
+    this.#superblock = opened.superblock;
+    this.#journalGeneration = opened.superblock.generation;
+    this.#journal = new Journal(opened.journalFile, { host: this, checksum: this.checksum, timers: this.deps.timers });
+    await this.#space.start();
+    this.#armCheckpoint();
+  }
+
+  // ---- LogStore
+
+  get identity(): StoreIdentity {
+    const { clusterId, nodeId, directoryId } = present(this.#superblock, "superblock");
+    return { clusterId, nodeId, directoryId };
+  }
+
+  get restart(): RestartKind {
+    return present(this.#opened, "opened store").restart;
+  }
+
+  get hasRoom(): boolean {
+    return this.#flusher.hasRoom;
+  }
+
+  get isLowOnSpace(): boolean {
+    return this.#space.isLow;
+  }
+
+  get logs(): Iterable<ReplicaLogImpl> {
+    return this.#byKey.values();
+  }
+
+  get failure(): OttlaError | undefined {
+    return this.#failure;
+  }
+
+  get hasFailed(): boolean {
+    return this.#diskFailure !== undefined;
+  }
+
+  find(topicId: TopicId, partition: PartitionIndex): ReplicaLogImpl | undefined {
+    return this.#byKey.get(keyOf(topicId, partition));
+  }
+
+  listen(listener: StoreListener): void {
+    assert(this.#listener === undefined, "the store has a listener");
+    this.#listener = listener;
+    if (this.#diskFailure !== undefined) listener.onDiskFailed(this.#diskFailure);
+  }
+
+  createLog(spec: LogSpec): Promise<ReplicaLog> {
+    const key = keyOf(spec.topicId, spec.partition);
+    const pending = this.#creating.get(key);
+    if (pending !== undefined) return pending;
+    const existing = this.#byKey.get(key);
+    if (existing !== undefined) return Promise.resolve(existing);
+    const created = this.#create(spec).finally(() => this.#creating.delete(key));
+    this.#creating.set(key, created);
+    return created;
+  }
+
+  async #create(spec: LogSpec): Promise<ReplicaLogImpl> {
+    const name = partitionDirectory(spec.topic, spec.partition);
+    while (this.#removals.has(name)) await this.#removals.get(name);
+    this.#checkRunning();
+    for (const log of this.#byKey.values()) {
+      if (log.topic === spec.topic && log.partition === spec.partition) {
+        throw storageError(`${name} is the directory of topic id ${log.topicId}: delete that log first`);
+      }
+    }
+    const logId = toLogId(this.#nextLogId++);
+    try {
+      await openLogDirectory(this.deps.files, { root: this.config.directory, metadata: { ...spec, logId } });
+    } catch (thrown) {
+      if (isNoSpace(thrown)) throw storageFull(thrown);
+      throw this.#fail(diskFailed(thrown));
+    }
+    while (this.gate !== undefined) await this.gate;
+    this.#checkRunning();
+    const body = new ByteWriter();
+    writeSpec(body, spec);
+    const log = this.addLog({
+      logId,
+      spec,
+      startOffset: 0,
+      endOffset: 0,
+      truncations: 0,
+      epochs: [],
+      segments: [],
+      damage: undefined,
+    });
+    try {
+      await this.#control(KIND.CREATE, { log, body: body.bytes() });
+    } catch (thrown) {
+      log.markDeleted();
+      this.#byKey.delete(keyOf(spec.topicId, spec.partition));
+      throw thrown;
+    }
+    return log;
+  }
+
+  #control(kind: number, fields: { readonly log: ReplicaLogImpl; readonly body: Uint8Array }): Promise<void> {
+    const { log, body } = fields;
+    return new Promise((resolve, reject) => {
+      this.push({
+        kind,
+        flags: 0,
+        logId: log.logId,
+        base: 0,
+        last: 0,
+        epoch: -1,
+        body,
+        log,
+        truncations: log.truncations,
+        endOffset: log.endOffset,
+        undoEpochs: undefined,
+        waiter: { resolve, reject },
+      });
+    });
+  }
+
+  async deleteLog(log: ReplicaLog): Promise<void> {
+    const known = this.#byKey.get(keyOf(log.topicId, log.partition));
+    if (known !== log) return;
+    while (this.gate !== undefined) await this.gate;
+    this.#checkRunning();
+    if (known.isDeleted) return;
+    this.#byKey.delete(keyOf(log.topicId, log.partition));
+    known.markDeleted();
+    const deleted = this.#control(KIND.DELETE, { log: known, body: new Uint8Array(0) });
+    const name = partitionDirectory(known.topic, known.partition);
+    const removal = deleted.then(() => this.#removeDirectory(known)).finally(() => this.#removals.delete(name));
+    this.#removals.set(
+      name,
+      removal.catch(() => undefined),
+    );
+    await deleted;
+  }
+
+  /** Nothing of the log may be working on its files any more when its directory changes its name. */
+  async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
+    await this.#checkpoint;
+    while (log.isFlushing) await new Promise<void>((resolve) => this.deps.timers.defer(resolve));
+    try {
+      for (const segment of log.segments.all)
+        for (const suffix of [".log", ".index"]) await this.handles.forget(segment.path + suffix);
+      await removeLogDirectory(this.deps.files, { root: this.config.directory, log });
+    } catch (thrown) {
+      this.#fail(diskFailed(thrown));
+    }
+  }
+
+  #checkRunning(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  // ---- JournalHost and LogServices
+
+  push(entry: JournalEntry): void {
+    present(this.#journal, "journal").push(entry);
+  }
+
+  onWritten(credit: Credit): void {
+    const log = credit.log as ReplicaLogImpl;
+    if (log.isDeleted || credit.truncations !== log.truncations) return;
+    log.onWritten(credit.endOffset);
+    this.#listener?.onWritten(log, toOffset(credit.endOffset), credit.truncations);
+  }
+
+  onDurable(credit: Credit): void {
+    const log = credit.log as ReplicaLogImpl;
+    if (log.isDeleted || credit.truncations !== log.truncations) return;
+    log.onDurable(credit.endOffset);
+    this.#flusher.onDurable(log);
+    this.#listener?.onDurable(log, toOffset(credit.endOffset), credit.truncations);
+  }
+
+  onGroupWritten(sizeBytes: number): void {
+    this.#space.onWritten(sizeBytes);
+    if (present(this.#journal, "journal").sizeBytes >= this.config.journalBytes) this.#startCheckpoint();
+  }
+
+  giveUpReserve(): Promise<boolean> {
+    return this.#space.giveUpReserve();
+  }
+
+  refuse(entries: Iterable<JournalEntry>, gaveUpReserve: boolean): JournalEntry[] {
+    const canRetry = !this.#isClosing || gaveUpReserve;
+    const { kept, logs } = refusals(entries, { keepsCreates: gaveUpReserve, keepsControls: canRetry });
+    for (const [log, state] of logs) if (!log.isDeleted) log.refuse(state.end, state.epochs);
+    if (this.gate !== undefined) for (const log of this.#byKey.values()) log.recapture();
+    for (const [log, state] of logs) {
+      if (!log.isDeleted && state.hasRefused) this.#listener?.onRefused(log, toOffset(state.end), log.truncations);
+    }
+    return kept;
+  }
+
+  onJournalFailed(error: OttlaError): void {
+    this.#fail(error);
+  }
+
+  onPinned(log: ReplicaLogImpl, sizeBytes: number): void {
+    this.#flusher.onPinned(log, sizeBytes);
+  }
+
+  onUnpinned(log: ReplicaLogImpl, sizeBytes: number): void {
+    this.#flusher.onUnpinned(log, sizeBytes);
+  }
+
+  onCached(log: ReplicaLogImpl, sizeBytes: number): void {
+    this.#flusher.onCached(log, sizeBytes);
+  }
+
+  requestFlush(log: ReplicaLogImpl): void {
+    this.#flusher.request(log);
+  }
+
+  onDamageMet(log: ReplicaLogImpl, error: unknown): void {
+    this.deps.logger.error("log_read_failed", { topic: log.topic, partition: log.partition, error: String(error) });
+  }
+
+  /** The disk failed: nothing is written any more, and the broker is told once. */
+  #fail(error: OttlaError): OttlaError {
+    if (this.#diskFailure !== undefined) return this.#diskFailure;
+    this.#diskFailure = error;
+    this.#failure ??= error;
+    this.deps.logger.error("disk_failed", { error: error.message });
+    this.#stopped.reject(error);
+    this.#journal?.stop(error);
+    this.#listener?.onDiskFailed(error);
+    return error;
+  }
+
+  /** True: try again. */
+  async #flushFailed(log: ReplicaLogImpl, thrown: unknown): Promise<boolean> {
+    if (log.isDeleted || this.#diskFailure !== undefined) return false;
+    if (!isNoSpace(thrown)) {
+      this.#fail(diskFailed(thrown));
+      return false;
+    }
+    if (await this.#space.giveUpReserve()) return true;
+    if (this.#isClosing) {
+      this.#stopped.reject(storageFull(thrown));
+      return false;
+    }
+    await new Promise<void>((resolve) => this.deps.timers.after(RETRY_AFTER_MS, resolve));
+    return true;
+  }
+
+  // ---- checkpoints
+
+  #armCheckpoint(): void {
+    this.#checkpointTimer?.cancel();
+    if (this.#isClosing || this.#failure !== undefined) return;
+    this.#checkpointTimer = this.deps.timers.after(this.config.checkpointIntervalMs, () => {
+      if (present(this.#journal, "journal").hasRecords) this.#startCheckpoint();
+      else this.#armCheckpoint();
+    });
+  }
+
+  #startCheckpoint(): void {
+    if (this.#checkpoint !== undefined || this.#failure !== undefined) return;
+    void this.checkpoint();
+  }
+
+  /** Runs a checkpoint, or joins the one under way. Never rejects: a failure stops the store, a full disk is tried again later. */
+  checkpoint(): Promise<void> {
+    this.#checkpoint ??= this.#runCheckpoint()
+      .catch((thrown: unknown) => {
+        if (isNoSpace(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
+        else if (!this.#isClosing || this.#diskFailure === undefined) this.#fail(diskFailed(thrown));
+      })
+      .finally(() => {
+        this.#checkpoint = undefined;
+        this.#armCheckpoint();
+      });
+    return this.#checkpoint;
+  }
+
+  async #runCheckpoint(): Promise<void> {
+    const generation = this.#journalGeneration + 1;
+    const logs = [...this.#byKey.values()];
+    const captures = await this.#seal(logs, generation);
+    if (mutant("M19c")) await removeOld(this.checkpointDeps, { generation, evidence: undefined });
+    for (const log of logs) this.requestFlush(log);
+    const states = await Promise.race([Promise.all(captures), this.#stopped.promise]);
+    const nextLogId = this.#nextLogId;
+    await this.#withReserve(() => syncLogs(this.checkpointDeps, logs));
+    const images = logs.flatMap((log, place) => imageOf(log, states[place]));
+    await this.#withReserve(() =>
+      writeImage(this.checkpointDeps, { generation, nextLogId, evidence: undefined, logs: images }),
+    );
+    await this.#writeSuperblock({ generation, nextLogId, isClean: false });
+    await removeOld(this.checkpointDeps, { generation, evidence: undefined });
+  }
+
+  /** Ends the present journal. The captures speak of exactly what is before its SEAL. */
+  async #seal(logs: readonly ReplicaLogImpl[], generation: number): Promise<Promise<LogCapture | undefined>[]> {
+    let open: () => void = () => undefined;
+    this.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    try {
+      const captures = logs.map((log) => log.capture());
+      await present(this.#journal, "journal").rotate((ended) => this.#nextJournalFile(ended, generation));
+      this.#journalGeneration = generation;
+      return captures;
+    } finally {
+      this.gate = undefined;
+      open();
+    }
+  }
+
+  #nextJournalFile(ended: JournalFile, generation: number): Promise<JournalFile> {
+    return createJournalFile(this.deps, {
+      root: this.config.directory,
+      generation,
+      directoryId: this.identity.directoryId,
+      ended,
+    });
+  }
+
+  async #withReserve(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (thrown) {
+      if (!isNoSpace(thrown) || !(await this.#space.giveUpReserve())) throw thrown;
+      await work();
+    }
+  }
+
+  async #writeSuperblock(change: {
+    readonly generation: number;
+    readonly nextLogId: number;
+    readonly isClean: boolean;
+  }): Promise<void> {
+    const current = present(this.#superblock, "superblock");
+    const next: Superblock = { ...current, ...change, counter: current.counter + 1 };
+    await writeSuperblock(present(this.#opened, "opened store").superblockFile, next, this.checksum);
+    this.#superblock = next;
+  }
+
+  // ---- closing
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosing = true;
+    this.#failure ??= new OttlaError("CLOSED", "the store is closed");
+    this.#checkpointTimer?.cancel();
+    await Promise.allSettled([...this.#creating.values(), ...this.#removals.values()]);
+    await this.#checkpoint;
+    await this.#space.stop();
+    if (this.#diskFailure === undefined) await this.#closeClean();
+    await this.#journal?.close().catch(() => undefined);
+    await this.handles.closeAll();
+    await this.#opened?.superblockFile.close().catch(() => undefined);
+    await this.#opened?.releaseLock().catch(() => undefined);
+  }
+
+  async #closeClean(): Promise<void> {
+    try {
+      await this.#runCheckpoint();
+      const { generation } = present(this.#superblock, "superblock");
+      await this.#writeSuperblock({ generation, nextLogId: this.#nextLogId, isClean: true });
+    } catch (thrown) {
+      this.deps.logger.error("store_not_closed_clean", { error: String(thrown) });
+    }
+  }
+
+  /** Syncs all that recovery wrote, at most two files at once. */
+  async syncRoot(): Promise<void> {
+    await runLimited([this.config.directory], 1, (path) => syncDirectory(this.deps.files, path));
+  }
+}
+
+/** The image of a log that still exists. */
+function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
+  if (state?.layout === undefined) return [];
+  const { startOffset, endOffset, truncations, epochs, layout } = state;
+  return [
+    {
+      logId: log.logId,
+      spec: log.spec,
+      startOffset,
+      endOffset,
+      truncations,
+      epochs,
+      segments: layout,
+      damage: log.damage,
+    },
+  ];
+}

@@ -1,0 +1,102 @@
+// The superblock: who owns the directory, and which checkpoint and journal generation are the truth. Two slots of 4 KiB,
+// written in turn, so that a torn write leaves the other one; the valid slot with the higher write counter counts.
+import { readU16, readU32 } from "../base/bytes.ts";
+import {
+  type ClusterId,
+  type DirectoryId,
+  type NodeId,
+  toNodeId,
+  UUID_BYTES,
+  uuidFromBytes,
+  uuidToBytes,
+} from "../model/ids.ts";
+import { OttlaError } from "../model/errors.ts";
+import { present } from "../base/assert.ts";
+import type { Checksum } from "../ports/checksum.ts";
+import type { FileHandle } from "../ports/files.ts";
+import { datasync } from "./faults.ts";
+import { ByteReader, ByteWriter, FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
+
+export const SLOT_BYTES = 4096;
+/** Magic, versions and CRC; the CRC covers the rest of the slot. */
+const PREFIX_BYTES = 12;
+
+export interface Superblock {
+  /** Raised by each write; the slot is its parity. */
+  readonly counter: number;
+  /** The checkpoint image that is valid, and the first journal to replay over it. */
+  readonly generation: number;
+  readonly clusterId: ClusterId;
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+  /** No log id from here on was ever used on this disk, apart from those in journals (D-14). */
+  readonly nextLogId: number;
+  /** The kernel's boot id when the present incarnation opened the directory (D-6). */
+  readonly bootId: string;
+  /** Set by an ordered close. */
+  readonly isClean: boolean;
+}
+
+export function encodeSuperblock(block: Superblock, checksum: Checksum): Uint8Array {
+  const writer = new ByteWriter();
+  writer.u32(MAGIC.SUPERBLOCK);
+  writer.u16(FORMAT_VERSION);
+  writer.u16(MIN_READER_VERSION);
+  writer.u32(0);
+  writer.i64(block.counter);
+  writer.i64(block.generation);
+  writer.raw(present(uuidToBytes(block.clusterId), "cluster id"));
+  writer.raw(present(uuidToBytes(block.directoryId), "directory id"));
+  writer.i64(block.nodeId);
+  writer.i64(block.nextLogId);
+  writer.u8(block.isClean ? 1 : 0);
+  writer.text(block.bootId);
+  const slot = new Uint8Array(SLOT_BYTES);
+  slot.set(writer.bytes());
+  const summed = new ByteWriter();
+  summed.u32(checksum.crc32c(slot.subarray(PREFIX_BYTES)));
+  slot.set(summed.bytes(), PREFIX_BYTES - 4);
+  return slot;
+}
+
+/** Undefined: the slot holds nothing valid. Throws DATA_DIR_NEWER. */
+export function decodeSuperblock(
+  slot: Uint8Array,
+  options: { readonly path: string; readonly checksum: Checksum },
+): Superblock | undefined {
+  if (slot.length < SLOT_BYTES || readU32(slot, 0) !== MAGIC.SUPERBLOCK) return undefined;
+  refuseNewer(options.path, { version: readU16(slot, 4), minReader: readU16(slot, 6) });
+  if (options.checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return undefined;
+  const reader = new ByteReader(slot, PREFIX_BYTES);
+  const counter = reader.i64();
+  const generation = reader.i64();
+  const clusterId = uuidFromBytes(reader.raw(UUID_BYTES));
+  const directoryId = uuidFromBytes(reader.raw(UUID_BYTES));
+  const nodeId = toNodeId(reader.i64());
+  const nextLogId = reader.i64();
+  const isClean = reader.u8() === 1;
+  return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId: reader.text() };
+}
+
+/** The slot that counts. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
+export async function readSuperblock(file: FileHandle, checksum: Checksum): Promise<Superblock> {
+  const bytes = new Uint8Array(SLOT_BYTES * 2);
+  const length = await file.read(0, bytes);
+  let best: Superblock | undefined;
+  let hasMagic = false;
+  for (let start = 0; start + SLOT_BYTES <= length; start += SLOT_BYTES) {
+    const slot = bytes.subarray(start, start + SLOT_BYTES);
+    hasMagic ||= readU32(slot, 0) === MAGIC.SUPERBLOCK;
+    const block = decodeSuperblock(slot, { path: file.path, checksum });
+    if (block !== undefined && (best === undefined || block.counter > best.counter)) best = block;
+  }
+  if (best !== undefined) return best;
+  if (hasMagic) throw new OttlaError("DATA_DAMAGED", `${file.path}: both slots are damaged`);
+  throw new OttlaError("DATA_DIR_FOREIGN", `${file.path} is not a superblock of Ottla`);
+}
+
+/** Writes the slot of the counter's parity and syncs it. */
+export async function writeSuperblock(file: FileHandle, block: Superblock, checksum: Checksum): Promise<void> {
+  await file.write((block.counter % 2) * SLOT_BYTES, [encodeSuperblock(block, checksum)]);
+  await datasync(file);
+}
