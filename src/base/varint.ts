@@ -61,7 +61,6 @@ export function peekVarint(bytes: Uint8Array, position: number): number {
 }
 
 function peekLongVarint(bytes: Uint8Array, position: number): number {
-  if (position + 3 >= bytes.length) return -1;
   const low = ((bytes[position] as number) & 0x7f) | (((bytes[position + 1] as number) & 0x7f) << 7);
   const third = bytes[position + 2] as number;
   if (third < 0x80) return ((low | (third << 14)) << 3) | 3;

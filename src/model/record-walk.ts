@@ -26,7 +26,7 @@ const RECORD_BODY_BYTES_MIN = 6;
 /** keyLength and valueLength: one byte each at least. */
 const HEADER_BYTES_MIN = 2;
 
-/** `peekVarint` of -1, the length of null. */
+/** `peekVarint` of -1, the length of null. Shifted as a length is, it gives 0. */
 const NULL_WORD = 9;
 
 export function walkRecords(bytes: Uint8Array, range: RecordsRange): RecordsWalk {
@@ -46,9 +46,9 @@ export function walkRecords(bytes: Uint8Array, range: RecordsRange): RecordsWalk
     const offsetWord = peekVarint(bytes, offsetAt);
     const keyAt = offsetAt + (offsetWord & 7);
     const keyWord = peekVarint(bytes, keyAt);
-    const valueAt = keyAt + (keyWord & 7) + (keyWord === NULL_WORD ? 0 : keyWord >>> 4);
+    const valueAt = keyAt + (keyWord & 7) + (keyWord >>> 4);
     const valueWord = peekVarint(bytes, valueAt);
-    const headersAt = valueAt + (valueWord & 7) + (valueWord === NULL_WORD ? 0 : valueWord >>> 4);
+    const headersAt = valueAt + (valueWord & 7) + (valueWord >>> 4);
     let timestampDelta = (timeWord >>> 4) ^ -((timeWord >>> 3) & 1);
     let offsetDelta = (offsetWord >>> 4) ^ -((offsetWord >>> 3) & 1);
     const isCommon =

@@ -257,7 +257,7 @@ export function decodeRecords(batch: Uint8Array, options: DecodeOptions): Decode
   const start = records === batch ? BATCH_HEADER_BYTES : 0;
   const recordCount = recordCountAt(batch, 0);
   const lastOffsetDelta = lastOffsetDeltaAt(batch, 0);
-  if (recordCount < 0 || lastOffsetDelta < 0 || recordCount > lastOffsetDelta + 1) {
+  if (recordCount < 0 || lastOffsetDelta < 0) {
     throw new OttlaError(
       "INVALID_RECORD",
       `${recordCount} records do not fit a last offset delta of ${lastOffsetDelta}`,

@@ -220,6 +220,9 @@ describe("checkProducedBatch", () => {
       naiveBatch({ ...HEADER, producerId: 9, producerEpoch, baseSequence: 0 }, naiveRecord(RECORD));
     expect(errorOf(produced(0))).toBe("none");
     expect(errorOf(produced(-1))).toBe("INVALID_RECORD");
+    expect(
+      errorOf(naiveBatch({ ...HEADER, producerId: 9, producerEpoch: 0, baseSequence: -1 }, naiveRecord(RECORD))),
+    ).toBe("INVALID_RECORD");
   });
 
   it("a compressed batch is judged by its header only: count and delta", () => {

@@ -128,6 +128,12 @@ describe("lz4 and zstd frames", () => {
     }
   });
 
+  it("lz4: a frame that states 2^62 bytes is refused before the decoder sees it", () => {
+    expect(() =>
+      codecs.decompress("lz4", hex("04224d18 68 40 0000000000000040 00 03000080 616263 00000000"), MANY),
+    ).toThrow(RangeError);
+  });
+
   it("zstd: known frame without a stated size, stored block", () => {
     const frame = hex("28b52ffd 00 58 190000 616263"); // window descriptor, last stored block of 3
     expect(plain(codecs.decompress("zstd", frame, 3))).toEqual(hex("616263"));
