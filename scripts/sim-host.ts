@@ -1,11 +1,34 @@
 // What the simulator is lent by the real world: a way to let microtasks run, the real checksum and codecs; and the tripwires
 // that make a run fail when simulated code reaches for the host's clock, chance or timers behind the ports.
+import { type BrokerConfig, brokerConfigSchema } from "../src/model/config.ts";
+import { toNodeId } from "../src/model/ids.ts";
 import { createChecksum } from "../src/platform/checksum.ts";
 import { loadCodecs } from "../src/platform/codecs.ts";
 import type { Codecs } from "../src/ports/codecs.ts";
+import type { StorageConfig } from "../src/storage/types.ts";
 import type { WorldHost } from "../src/sim/world.ts";
 
+const KiB = 1024;
+
+/** So small that segments roll and checkpoints happen all the time. */
+export const ENUMERATOR_CONFIG: StorageConfig = {
+  directory: "data",
+  nodeId: toNodeId(1),
+  clusterId: undefined,
+  segmentBytes: 2 * KiB,
+  indexIntervalBytes: 256,
+  journalBytes: 16 * KiB,
+  checkpointIntervalMs: 200,
+  journalPinnedBytes: 64 * KiB,
+  tailCacheBytes: 4 * KiB,
+  diskLowSpaceBytes: 0,
+  diskReserveBytes: 0,
+  openFilesMax: 8,
+};
+
 export interface SimHost extends WorldHost {
+  /** Every key of a broker with its default. */
+  readonly baseConfig: BrokerConfig;
   readonly codecs: Codecs;
   /** Monotonic milliseconds of the host, for measuring the simulator itself. */
   readonly realMs: () => number;
@@ -21,6 +44,7 @@ export async function createSimHost(): Promise<SimHost> {
     drain: () => new Promise((resolve) => void realImmediate(resolve)),
     checksum: createChecksum(),
     codecs: await loadCodecs(),
+    baseConfig: brokerConfigSchema.parse({ "node.id": 1, "data.dir": "data" }),
     realMs: realNow,
     setTripwires,
   };

@@ -104,6 +104,8 @@ function partsOf(path: string): string[] {
 }
 
 export class DiskImage {
+  /** Called after each operation and each sync; not by clone() nor crash(). */
+  onChange: () => void = () => undefined;
   #root = newDirectory();
   #sequence = 0;
   #usedBytes = 0;
@@ -210,6 +212,7 @@ export class DiskImage {
     this.#usedBytes += sizeBytes - file.live.sizeBytes;
     file.live.resize(sizeBytes);
     file.pending.push({ kind: "truncate", sequence: this.#sequence++, sizeBytes });
+    this.onChange();
   }
 
   /** Brings every operation of the file made before `sequence` to the platter. */
@@ -221,10 +224,12 @@ export class DiskImage {
       count++;
     }
     file.pending.splice(0, count);
+    this.onChange();
   }
 
   syncDirectory(directory: DirectoryNode, sequence: number): void {
     for (const operation of directory.pending.filter((pending) => pending.sequence < sequence)) this.#settle(operation);
+    this.onChange();
   }
 
   /**
@@ -325,6 +330,7 @@ export class DiskImage {
     applyDirectory(operation, "live");
     operation.directory.pending.push(operation);
     if (operation.toDirectory !== operation.directory) operation.toDirectory.pending.push(operation);
+    this.onChange();
   }
 
   #settle(operation: DirectoryOperation): void {

@@ -119,6 +119,10 @@ export class SimWorld {
     return this.#marks;
   }
 
+  get isTraced(): boolean {
+    return this.#onTrace !== undefined;
+  }
+
   get failure(): Error | undefined {
     return this.#failure;
   }

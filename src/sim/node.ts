@@ -1,0 +1,180 @@
+// One simulated machine: its disk, and the broker process that lives, dies and starts again on it.
+import { present } from "../base/assert.ts";
+import type { Broker } from "../broker/broker.ts";
+import { createBroker } from "../broker/broker.ts";
+import type { BrokerConfig } from "../model/config.ts";
+import type { OttlaError } from "../model/errors.ts";
+import { asOttlaError } from "../model/errors.ts";
+import type { MessageTransport } from "../ports/transport.ts";
+import type { Codecs } from "../ports/codecs.ts";
+import { watched } from "./broker-watch.ts";
+import type { CrashKind, SimDisk } from "./disk.ts";
+import type { HistoryEvent } from "./history.ts";
+import type { SimNetwork } from "./network.ts";
+import { createSimLogger, SimMetrics } from "./sim-ports.ts";
+import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, type SimWorld } from "./world.ts";
+
+export interface NodeParts {
+  readonly world: SimWorld;
+  readonly network: SimNetwork;
+  readonly disk: SimDisk;
+  readonly codecs: Codecs;
+  readonly record: (event: HistoryEvent) => void;
+  /** The process is gone, by itself or not; whoever supervises may start it again. */
+  readonly onDown: (node: SimNode) => void;
+}
+
+interface Process {
+  readonly incarnation: Incarnation;
+  readonly broker: Broker;
+}
+
+export type NodeState = "down" | "starting" | "running" | "stopping";
+
+export class SimNode {
+  readonly name: string;
+  readonly disk: SimDisk;
+  readonly config: BrokerConfig;
+  metrics = new SimMetrics();
+  /** Starts that served requests. */
+  starts = 0;
+  /** The last start that was refused. */
+  refusal: OttlaError | undefined;
+  readonly #parts: NodeParts;
+  #process: Process | undefined;
+  #state: NodeState = "down";
+  #boots = 1;
+  /** This process met a failed sync. */
+  #hasFailedSync = false;
+
+  constructor(name: string, parts: NodeParts, config: BrokerConfig) {
+    this.name = name;
+    this.disk = parts.disk;
+    this.config = config;
+    this.#parts = parts;
+    parts.disk.onFailedSync = () => {
+      this.#hasFailedSync = true;
+      this.#record("failed sync");
+    };
+  }
+
+  get state(): NodeState {
+    return this.#state;
+  }
+
+  get address(): string {
+    return this.config.listeners.replace(/^ws:\/\//, "");
+  }
+
+  start(): void {
+    const { world, network, disk, codecs } = this.#parts;
+    const incarnation = world.startIncarnation(this.name);
+    this.#state = "starting";
+    this.metrics = new SimMetrics();
+    this.#hasFailedSync = false;
+    world.note(this.name, "process", "starts");
+    const broker = createBroker(
+      {
+        clock: createSimClock(world, incarnation),
+        timers: createSimTimers(world, incarnation),
+        files: disk.files(incarnation),
+        transport: this.#watched(network.messages(incarnation)),
+        checksum: world.checksum,
+        codecs,
+        entropy: createSimEntropy(world, incarnation),
+        logger: createSimLogger(world, this.name),
+        metrics: this.metrics,
+        rng: world.fork(`broker ${this.name} ${incarnation.number}`),
+        bootId: `boot ${this.#boots}`,
+      },
+      this.config,
+    );
+    this.#process = { incarnation, broker };
+    broker.onFatal((error) => this.#stoppedItself(incarnation, error));
+    void broker.start().then(
+      () => this.#started(incarnation),
+      (thrown: unknown) => this.#refused(incarnation, asOttlaError(thrown)),
+    );
+  }
+
+  #watched(transport: MessageTransport): MessageTransport {
+    const { world, record } = this.#parts;
+    return watched(transport, {
+      world,
+      node: this.name,
+      record,
+      unsentBytesMax: this.config["connection.unsent.bytes"],
+      looksAtAnswers: () => this.#hasFailedSync,
+    });
+  }
+
+  /** Ends the process now, wherever it is. */
+  crash(kind: CrashKind): void {
+    const { world, network, disk } = this.#parts;
+    const process = this.#process;
+    if (process === undefined && kind === "process death") return;
+    world.countFault(
+      `${kind === "power loss" ? "D1 D2 power loss" : "D3 process death"}${this.#state === "starting" ? " in recovery" : ""}`,
+    );
+    world.note(this.name, "crash", kind);
+    if (process !== undefined) {
+      process.incarnation.end();
+      network.forget(process.incarnation);
+    }
+    if (kind === "power loss") this.#boots++;
+    disk.crash(kind);
+    this.#record(kind);
+    this.#down();
+  }
+
+  /** An ordered stop; resolves when the process has ended. */
+  async stop(): Promise<void> {
+    const process = present(this.#process, "the process");
+    this.#state = "stopping";
+    await process.broker.stop();
+    this.#exit(process.incarnation, "stopped in order");
+  }
+
+  #started(incarnation: Incarnation): void {
+    if (!incarnation.isAlive || this.#state !== "starting") return;
+    this.#state = "running";
+    this.refusal = undefined;
+    this.starts++;
+    this.#parts.world.note(this.name, "process", "serves");
+  }
+
+  #refused(incarnation: Incarnation, error: OttlaError): void {
+    if (!incarnation.isAlive) return;
+    this.refusal = error;
+    this.#exit(incarnation, `refuses to start: ${error.code} ${error.message}`);
+  }
+
+  #stoppedItself(incarnation: Incarnation, error: OttlaError): void {
+    if (!incarnation.isAlive) return;
+    const { world, record } = this.#parts;
+    record({ type: "stopped", timeMs: world.nowMs, node: this.name });
+    world.sometimes(`stopped itself: ${error.code}`);
+    if (error.code !== "DISK_FAILED") world.fail(error);
+    this.#exit(incarnation, `stops itself: ${error.code} ${error.message}`);
+  }
+
+  #exit(incarnation: Incarnation, why: string): void {
+    const { world, network, disk } = this.#parts;
+    world.note(this.name, "process", why);
+    incarnation.end();
+    network.forget(incarnation);
+    disk.crash("process death");
+    this.#down();
+  }
+
+  #down(): void {
+    this.#process = undefined;
+    this.#state = "down";
+    this.#parts.onDown(this);
+  }
+
+  #record(fault: "process death" | "power loss" | "failed sync"): void {
+    const { world, record } = this.#parts;
+    record({ type: "fault", timeMs: world.nowMs, node: this.name, fault });
+  }
+}

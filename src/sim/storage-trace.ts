@@ -1,0 +1,236 @@
+// A trace of storage at work on a simulated disk: after every change of the disk, the disk as it is and what the store has
+// promised by then. The crash enumerator takes it from there.
+import { present } from "../base/assert.ts";
+import type { Rng } from "../base/rng.ts";
+import {
+  type LeaderEpoch,
+  type Offset,
+  type TopicId,
+  toLeaderEpoch,
+  toOffset,
+  toPartitionIndex,
+  uuidFromBytes,
+} from "../model/ids.ts";
+import { assignOffsets } from "../model/record-batch.ts";
+import { RecordBatchBuilder } from "../model/records.ts";
+import type { Codecs } from "../ports/codecs.ts";
+import { openLogStore } from "../storage/log-store.ts";
+import type { LogStore, ReplicaLog, StorageConfig } from "../storage/types.ts";
+import { SimDisk } from "./disk.ts";
+import type { DiskImage } from "./disk-image.ts";
+import { storageDepsIn } from "./platter.ts";
+import { SimWorld, type WorldHost } from "./world.ts";
+
+export interface TracedBatch {
+  readonly base: number;
+  readonly last: number;
+  readonly sum: number;
+}
+
+/** What a log has to be after a crash at this moment. */
+export interface LogPromise {
+  readonly topicId: TopicId;
+  readonly topic: string;
+  /** createLog() resolved, deleteLog() was not called. */
+  readonly mustExist: boolean;
+  /** The first `count` of `batches` were accepted; a crash may leave any number of them that reaches the ends below. */
+  readonly batches: readonly TracedBatch[];
+  readonly count: number;
+  /** While a truncation is under way: what was there before it. */
+  readonly before: { readonly batches: readonly TracedBatch[]; readonly count: number } | undefined;
+  readonly durableEnd: number;
+  readonly writtenEnd: number;
+  /** Highest log start asked for. */
+  readonly startOffset: number;
+}
+
+export interface TracePoint {
+  readonly image: DiskImage;
+  readonly promises: readonly LogPromise[];
+}
+
+export interface TraceOptions {
+  readonly seed: number;
+  readonly host: WorldHost;
+  readonly codecs: Codecs;
+  readonly config: StorageConfig;
+  /** Changes of the disk to record, at least. */
+  readonly operations: number;
+}
+
+interface LogModel {
+  log: ReplicaLog;
+  readonly topicId: TopicId;
+  readonly topic: string;
+  mustExist: boolean;
+  batches: TracedBatch[];
+  before: LogPromise["before"];
+  durableEnd: number;
+  writtenEnd: number;
+  startOffset: number;
+  epoch: LeaderEpoch;
+}
+
+const LATENCIES = { readMs: 0.1, writeMs: 0.3, syncMs: 1.5, directoryMs: 0.1 };
+const LOGS_MAX = 4;
+
+export async function recordStorageTrace(options: TraceOptions): Promise<readonly TracePoint[]> {
+  return new TraceRecorder(options).run();
+}
+
+class TraceRecorder {
+  readonly #options: TraceOptions;
+  readonly #world: SimWorld;
+  readonly #disk: SimDisk;
+  readonly #rng: Rng;
+  readonly #points: TracePoint[] = [];
+  readonly #models = new Map<TopicId, LogModel>();
+  #store: LogStore | undefined;
+  #topics = 0;
+
+  constructor(options: TraceOptions) {
+    this.#options = options;
+    this.#world = new SimWorld({ seed: options.seed, host: options.host });
+    this.#disk = new SimDisk(this.#world, "disk", { latencies: LATENCIES, capacityBytes: 2 ** 30 });
+    this.#rng = this.#world.fork("trace");
+    this.#disk.image.onChange = () =>
+      this.#points.push({ image: this.#disk.image.clone(), promises: this.#promises() });
+  }
+
+  async run(): Promise<readonly TracePoint[]> {
+    await this.#open();
+    while (this.#points.length < this.#options.operations) await this.#step();
+    await this.#world.settle(this.#opened.close());
+    return this.#points;
+  }
+
+  get #opened(): LogStore {
+    return present(this.#store, "the store");
+  }
+
+  async #open(): Promise<void> {
+    const { codecs, config } = this.#options;
+    const owner = this.#world.startIncarnation("store");
+    this.#store = await this.#world.settle(
+      openLogStore(storageDepsIn(this.#world, owner, { disk: this.#disk, codecs, bootId: "boot" }), config),
+    );
+    for (const log of this.#store.logs) present(this.#models.get(log.topicId), "the log's model").log = log;
+    this.#store.listen({
+      onWritten: (log, endOffset, truncations) =>
+        this.#credit(log, truncations, (model) => {
+          model.writtenEnd = endOffset;
+        }),
+      onDurable: (log, endOffset, truncations) =>
+        this.#credit(log, truncations, (model) => {
+          model.durableEnd = endOffset;
+        }),
+      onRefused: () => this.#world.fail(new Error("an append was refused on a disk with room")),
+      onRoomChanged: () => undefined,
+      onDiskFailed: (error) => this.#world.fail(error),
+    });
+  }
+
+  #credit(log: ReplicaLog, truncations: number, apply: (model: LogModel) => void): void {
+    const model = this.#models.get(log.topicId);
+    if (model !== undefined && truncations === log.truncations) apply(model);
+  }
+
+  #promises(): LogPromise[] {
+    return [...this.#models.values()].map((model) => ({
+      topicId: model.topicId,
+      topic: model.topic,
+      mustExist: model.mustExist,
+      batches: model.batches,
+      count: model.batches.length,
+      before: model.before,
+      durableEnd: model.durableEnd,
+      writtenEnd: model.writtenEnd,
+      startOffset: model.startOffset,
+    }));
+  }
+
+  async #step(): Promise<void> {
+    const live = [...this.#models.values()].filter((model) => model.mustExist);
+    const dice = this.#rng.below(100);
+    if (live.length === 0 || (dice < 4 && live.length < LOGS_MAX)) return this.#create();
+    const model = this.#rng.pick(live);
+    if (dice < 6 && live.length > 1) return this.#delete(model);
+    if (dice < 9) return this.#truncate(model);
+    if (dice < 12) return this.#advanceStart(model);
+    if (dice < 14) return this.#startEpoch(model);
+    if (dice < 15) return this.#reopen();
+    const batches = this.#rng.between(1, 4);
+    for (let count = 0; count < batches; count++) this.#append(model);
+    await this.#world.runFor(this.#rng.between(0, 6));
+  }
+
+  async #create(): Promise<void> {
+    const id = new Uint8Array(16);
+    this.#rng.fill(id);
+    const topicId = uuidFromBytes(id);
+    const topic = `t${++this.#topics}`;
+    const log = await this.#world.settle(this.#opened.createLog({ topicId, topic, partition: toPartitionIndex(0) }));
+    const none = { before: undefined, durableEnd: 0, writtenEnd: 0, startOffset: 0 };
+    this.#models.set(topicId, { log, topicId, topic, mustExist: true, batches: [], epoch: toLeaderEpoch(1), ...none });
+  }
+
+  async #delete(model: LogModel): Promise<void> {
+    model.mustExist = false;
+    await this.#world.settle(this.#opened.deleteLog(model.log));
+    await this.#world.runFor(this.#rng.between(0, 10));
+  }
+
+  #append(model: LogModel): void {
+    if (!this.#opened.hasRoom) return;
+    const builder = new RecordBatchBuilder({ limitBytes: 4096 });
+    const records = this.#rng.between(1, 3);
+    for (let count = 0; count < records; count++) {
+      const value = new Uint8Array(this.#rng.below(this.#rng.chance(0.1) ? 700 : 150));
+      this.#rng.fill(value);
+      builder.tryAppend({ key: null, value, headers: [], timestamp: this.#world.startWallMs });
+    }
+    const { codecs, host } = this.#options;
+    const batch = builder.build({ compression: "none", codecs, checksum: host.checksum });
+    const base = model.log.endOffset;
+    const last = toOffset(base + records - 1);
+    assignOffsets(batch, base, model.epoch);
+    model.log.append(batch, last, model.epoch);
+    model.batches.push({ base, last, sum: host.checksum.crc32c(batch) });
+  }
+
+  async #truncate(model: LogModel): Promise<void> {
+    const kept = this.#rng.below(model.batches.length + 1);
+    const cutAt = model.batches[kept];
+    if (cutAt === undefined || cutAt.base < model.startOffset) return;
+    model.before = { batches: model.batches, count: model.batches.length };
+    model.batches = model.batches.slice(0, kept);
+    model.durableEnd = Math.min(model.durableEnd, cutAt.base);
+    model.writtenEnd = Math.min(model.writtenEnd, cutAt.base);
+    await this.#world.settle(model.log.truncate(cutAt.base as Offset));
+    model.before = undefined;
+    model.epoch = toLeaderEpoch(model.epoch + 1);
+  }
+
+  async #advanceStart(model: LogModel): Promise<void> {
+    const batch = model.batches[this.#rng.below(Math.max(1, model.batches.length))];
+    if (batch === undefined || batch.base <= model.startOffset || batch.base > model.log.durableEnd) return;
+    model.startOffset = batch.base;
+    await this.#world.settle(model.log.advanceStart(batch.base as Offset));
+  }
+
+  async #startEpoch(model: LogModel): Promise<void> {
+    model.epoch = toLeaderEpoch(model.epoch + 1);
+    await this.#world.settle(model.log.startEpoch(model.epoch));
+  }
+
+  async #reopen(): Promise<void> {
+    await this.#world.settle(this.#opened.close());
+    for (const model of this.#models.values()) {
+      if (!model.mustExist) this.#models.delete(model.topicId);
+      else
+        model.durableEnd = model.writtenEnd =
+          model.batches.at(-1) === undefined ? model.startOffset : (model.batches.at(-1)?.last ?? 0) + 1;
+    }
+    await this.#open();
+  }
+}

@@ -1,0 +1,156 @@
+// The configuration of one seed. Each fault class is off in half of the seeds, else its rate is drawn log-uniformly: seeds
+// without a fault reach states that a storm of faults never lets appear.
+import type { Rng } from "../base/rng.ts";
+import type { Acks } from "../client/types.ts";
+import type { BrokerConfig } from "../model/config.ts";
+import type { CompressionName } from "../ports/codecs.ts";
+import type { DiskOptions } from "./disk.ts";
+import type { LinkQuality } from "./pipe.ts";
+
+/** Mean milliseconds between two faults of a class; 0 = off. */
+export interface FaultRates {
+  /** D3, P1. */
+  readonly processDeathMs: number;
+  /** D1, D2. */
+  readonly powerLossMs: number;
+  /** P1: chance that a start is crashed again while it recovers, up to five times in a row. */
+  readonly crashInRecovery: number;
+  /** D7. */
+  readonly failedSyncMs: number;
+  /** D9. */
+  readonly fullDiskMs: number;
+  /** N2. */
+  readonly cutMs: number;
+  /** N5. */
+  readonly slowLinkMs: number;
+}
+
+export interface ClientPlan {
+  readonly acks: readonly Acks[];
+  readonly lingerMs: number;
+  readonly batchBytes: number;
+  readonly compression: CompressionName;
+  readonly maxInFlight: number;
+  readonly thinkMs: number;
+  readonly burstMax: number;
+  readonly valueBytesMax: number;
+  readonly fetchBytes: number;
+}
+
+export interface SwarmConfig {
+  readonly safetyMs: number;
+  readonly faults: FaultRates;
+  readonly link: LinkQuality;
+  readonly disk: DiskOptions;
+  readonly topics: number;
+  readonly partitionsMax: number;
+  readonly clients: readonly ClientPlan[];
+  /** Mean milliseconds between deletions of a topic; 0 = never. */
+  readonly deleteTopicMs: number;
+  readonly broker: BrokerConfig;
+}
+
+const KiB = 1024;
+
+function logUniform(rng: Rng, low: number, high: number): number {
+  return low * (high / low) ** (rng.u32() / 2 ** 32);
+}
+
+function rate(rng: Rng, lowMs: number, highMs: number): number {
+  const drawn = Math.round(logUniform(rng, lowMs, highMs));
+  return rng.chance(0.5) ? 0 : drawn;
+}
+
+function drawFaults(rng: Rng): FaultRates {
+  return {
+    processDeathMs: rate(rng, 1000, 10_000),
+    powerLossMs: rate(rng, 1000, 10_000),
+    crashInRecovery: rng.chance(0.5) ? 0 : 0.3,
+    failedSyncMs: rate(rng, 1500, 10_000),
+    fullDiskMs: rate(rng, 2000, 10_000),
+    cutMs: rate(rng, 300, 10_000),
+    slowLinkMs: rate(rng, 2000, 10_000),
+  };
+}
+
+function drawClient(rng: Rng): ClientPlan {
+  return {
+    acks: rng.pick<readonly Acks[]>([["all"], ["all"], ["all", 1], ["all", 1, 0]]),
+    lingerMs: rng.pick([0, 1, 5, 20]),
+    batchBytes: rng.pick([512, 1024, 4096]),
+    compression: rng.chance(0.8) ? "none" : rng.pick<CompressionName>(["gzip", "snappy", "lz4", "zstd"]),
+    maxInFlight: rng.pick([1, 2, 8]),
+    thinkMs: logUniform(rng, 10, 60),
+    burstMax: rng.pick([1, 4, 8]),
+    valueBytesMax: rng.pick([40, 200, 400]),
+    fetchBytes: rng.pick([1 * KiB, 16 * KiB, 256 * KiB]),
+  };
+}
+
+function drawBroker(rng: Rng, base: BrokerConfig): BrokerConfig {
+  return {
+    ...base,
+    "segment.bytes": rng.pick([2 * KiB, 4 * KiB, 16 * KiB, 64 * KiB]),
+    "index.interval.bytes": rng.pick([128, 1024, 4096]),
+    "max.message.bytes": 2 * KiB,
+    "journal.bytes": rng.pick([16 * KiB, 32 * KiB, 128 * KiB]),
+    "journal.pinned.bytes": rng.pick([64 * KiB, 256 * KiB]),
+    "checkpoint.interval.ms": rng.pick([200, 1000, 5000]),
+    "tail.cache.bytes": rng.pick([0, 4 * KiB, 256 * KiB]),
+    "disk.low.space.bytes": 64 * KiB,
+    "disk.reserve.bytes": rng.pick([0, 16 * KiB, 64 * KiB]),
+    "open.files.max": rng.pick([8, 64]),
+    "connection.unsent.bytes": 64 * KiB,
+    "connection.inflight.bytes": 1024 * KiB,
+    "produce.inflight.bytes": 1024 * KiB,
+    "unsent.bytes": 1024 * KiB,
+    "request.timeout.ms": 2000,
+    "shutdown.timeout.ms": 5000,
+  };
+}
+
+export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
+  const link = rng.fork("link");
+  const disk = rng.fork("disk");
+  const load = rng.fork("load");
+  return {
+    safetyMs: 20_000,
+    faults: drawFaults(rng.fork("faults")),
+    link: {
+      delayMs: logUniform(link, 0.2, 4),
+      bandwidth: logUniform(link, 2000, 100_000),
+      windowBytes: link.pick([16 * KiB, 256 * KiB]),
+    },
+    disk: {
+      latencies: {
+        readMs: logUniform(disk, 0.05, 1),
+        writeMs: logUniform(disk, 0.05, 2),
+        syncMs: logUniform(disk, 0.5, 15),
+        directoryMs: logUniform(disk, 0.02, 0.5),
+      },
+      capacityBytes: 64 * KiB * KiB,
+    },
+    topics: load.between(1, 3),
+    partitionsMax: load.between(1, 4),
+    clients: Array.from({ length: load.between(1, 4) }, (_, index) => drawClient(load.fork(`client ${index}`))),
+    deleteTopicMs: rate(load.fork("delete"), 2000, 10_000),
+    broker: drawBroker(rng.fork("broker"), base),
+  };
+}
+
+/** For people: what the seed drew. */
+export function describeSwarm(swarm: SwarmConfig): string {
+  const faults = Object.entries(swarm.faults)
+    .filter(([, value]) => value !== 0)
+    .map(([name, value]) => `${name}=${value}`);
+  const { broker, link } = swarm;
+  return [
+    `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, topic deletion ${swarm.deleteTopicMs} ms`,
+    `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
+    `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,
+    `disk ${Object.entries(swarm.disk.latencies)
+      .map(([name, value]) => `${name} ${value.toFixed(2)}`)
+      .join(", ")}`,
+    `segment ${broker["segment.bytes"]}, journal ${broker["journal.bytes"]}, checkpoint ${broker["checkpoint.interval.ms"]} ms, tail cache ${broker["tail.cache.bytes"]}`,
+  ].join("\n");
+}

@@ -1,0 +1,237 @@
+// One simulated client process: a real client with a producer, a tailing consumer and now and then a second reader.
+import type { Rng } from "../../base/rng.ts";
+import { openClient } from "../../client/client.ts";
+import type { Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
+import { asOttlaError, type OttlaError } from "../../model/errors.ts";
+import type { Codecs } from "../../ports/codecs.ts";
+import type { Timers } from "../../ports/timers.ts";
+import type { HistoryEvent } from "../history.ts";
+import type { SimNetwork } from "../network.ts";
+import { createSimLogger } from "../sim-ports.ts";
+import type { ClientPlan } from "../swarm.ts";
+import { createSimClock, createSimTimers, type Incarnation, type SimWorld } from "../world.ts";
+import { makeRecord, sumOf, valueOf } from "./records.ts";
+import type { TopicBoard, TopicPlan } from "./topics.ts";
+
+export interface ClientParts {
+  readonly world: SimWorld;
+  readonly network: SimNetwork;
+  readonly codecs: Codecs;
+  readonly board: TopicBoard;
+  readonly record: (event: HistoryEvent) => void;
+  readonly nextOperation: () => number;
+  readonly brokers: readonly string[];
+}
+
+/** Sends not yet settled; more wait. */
+const OUTSTANDING_MAX = 64;
+const REREAD_CHANCE = 0.05;
+
+export class SimClient {
+  readonly name: string;
+  /** Batches told to be appended. */
+  batches = 0;
+  /** Records acknowledged. */
+  acknowledged = 0;
+  isStopping = false;
+  readonly #parts: ClientParts;
+  readonly #plan: ClientPlan;
+  readonly #rng: Rng;
+  readonly #owner: Incarnation;
+  readonly #timers: Timers;
+  #client: Client | undefined;
+  #sequence = 0;
+  #outstanding = 0;
+  #sessions = 0;
+  #wake: (() => void) | undefined;
+
+  constructor(name: string, parts: ClientParts, plan: ClientPlan) {
+    this.name = name;
+    this.#parts = parts;
+    this.#plan = plan;
+    this.#rng = parts.world.fork(`workload ${name}`);
+    this.#owner = parts.world.startIncarnation(name);
+    this.#timers = createSimTimers(parts.world, this.#owner);
+  }
+
+  get outstanding(): number {
+    return this.#outstanding;
+  }
+
+  async connect(): Promise<Client> {
+    const { world, network, codecs, brokers } = this.#parts;
+    this.#client ??= await openClient(
+      {
+        clock: createSimClock(world, this.#owner),
+        timers: this.#timers,
+        transport: network.messages(this.#owner),
+        checksum: world.checksum,
+        codecs,
+        logger: createSimLogger(world, this.name),
+        rng: world.fork(`client ${this.name}`),
+      },
+      { brokers, clientId: this.name, connectTimeoutMs: 120_000 },
+    );
+    return this.#client;
+  }
+
+  /** Produces and consumes until `isStopping`; resolves when all its sends have ended. */
+  async run(): Promise<void> {
+    const client = await this.connect();
+    const producer = client.producer({
+      lingerMs: this.#plan.lingerMs,
+      batchBytes: this.#plan.batchBytes,
+      compression: this.#plan.compression,
+      maxInFlight: this.#plan.maxInFlight,
+      deliveryTimeoutMs: this.#rng.pick([3000, 10_000]),
+      requestTimeoutMs: this.#rng.pick([500, 2000]),
+      bufferBytes: 64 * 1024,
+      onBatch: (report) => {
+        if (report.error === undefined) this.batches++;
+      },
+    });
+    await Promise.all([this.#produce(producer), this.#tail(client)]);
+    await producer.close({ timeoutMs: 20_000 });
+  }
+
+  async close(): Promise<void> {
+    await this.#client?.close();
+  }
+
+  wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => void this.#timers.after(delayMs, resolve));
+  }
+
+  async #produce(producer: Producer): Promise<void> {
+    while (!this.isStopping) {
+      await this.wait(-Math.log((this.#rng.u32() + 1) / 2 ** 32) * this.#plan.thinkMs);
+      const topics = this.#parts.board.live;
+      if (topics.length === 0) continue;
+      const topic = this.#rng.pick(topics);
+      const burst = this.#rng.between(1, this.#plan.burstMax);
+      for (let count = 0; count < burst && this.#outstanding < OUTSTANDING_MAX; count++) this.#send(producer, topic);
+      if (this.#outstanding >= OUTSTANDING_MAX) await this.#oneEnded();
+    }
+    while (this.#outstanding > 0) await this.#oneEnded();
+  }
+
+  #oneEnded(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #send(producer: Producer, topic: TopicPlan): void {
+    const { world, record, nextOperation } = this.#parts;
+    const partition = this.#rng.below(topic.partitions);
+    const identity = { producer: this.name, sequence: this.#sequence++, partition };
+    const options = {
+      valueBytesMax: this.#plan.valueBytesMax,
+      timestamp: world.startWallMs + Math.floor(world.nowMs),
+      checksum: world.checksum,
+    };
+    const made = makeRecord(this.#rng, identity, options);
+    const acks = this.#rng.pick(this.#plan.acks);
+    const operation = nextOperation();
+    const { value, sum } = made;
+    record({
+      type: "send invoked",
+      timeMs: world.nowMs,
+      operation,
+      process: this.name,
+      topic: topic.name,
+      partition,
+      acks,
+      value,
+      sum,
+    });
+    this.#outstanding++;
+    void producer.send(topic.name, made.record, { acks }).then(
+      ({ offset }) => {
+        this.acknowledged++;
+        this.#ended({ type: "send ok", timeMs: world.nowMs, operation, offset });
+      },
+      (thrown: unknown) => this.#failed(operation, asOttlaError(thrown)),
+    );
+  }
+
+  #failed(operation: number, error: OttlaError): void {
+    const { world } = this.#parts;
+    const isCertain = error.outcome === "not appended";
+    world.sometimes(`send ended ${error.code}, ${error.outcome ?? "no outcome"}`);
+    if (error.code === "UNKNOWN_SERVER_ERROR") world.fail(error);
+    this.#ended({
+      type: isCertain ? "send failed" : "send unknown",
+      timeMs: world.nowMs,
+      operation,
+      offset: undefined,
+      reason: error.code,
+    });
+  }
+
+  #ended(event: HistoryEvent): void {
+    this.#outstanding--;
+    this.#parts.record(event);
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+
+  /** Reads every topic from somewhere on, in sessions that end when topics come and go or something fails. */
+  async #tail(client: Client): Promise<void> {
+    while (!this.isStopping) {
+      const topics = this.#parts.board.live;
+      if (topics.length > 0) await this.#session(client, topics);
+      await this.wait(this.#rng.between(10, 200));
+    }
+  }
+
+  async #session(client: Client, topics: readonly TopicPlan[]): Promise<void> {
+    const from = this.#rng.pick<StartPosition>(["start", "start", "end", { fromEnd: 10 }]);
+    const topic = this.#rng.pick(topics);
+    const isReread = this.#rng.chance(REREAD_CHANCE);
+    const consumer = client.consumer({
+      topics: [topic.name],
+      from: isReread ? "start" : from,
+      untilEnd: isReread,
+      maxWaitMs: this.#rng.pick([10, 100, 500]),
+      minBytes: this.#rng.pick([1, 1, 2000]),
+      maxBytes: this.#plan.fetchBytes,
+      maxPartitionBytes: this.#plan.fetchBytes,
+      onOutOfRange: "error",
+    });
+    const timer = this.#timers.after(this.#rng.between(200, 6000), () => void consumer.close());
+    try {
+      await this.#read(consumer, `${this.name} session ${this.#sessions++}`);
+    } catch (thrown) {
+      const error = asOttlaError(thrown);
+      this.#parts.world.sometimes(`read ended ${error.code}`);
+      if (error.code === "UNKNOWN_SERVER_ERROR" || error.code === "CORRUPT_MESSAGE") this.#parts.world.fail(error);
+    } finally {
+      timer.cancel();
+      await consumer.close();
+    }
+  }
+
+  async #read(consumer: Consumer, session: string): Promise<void> {
+    const { world, record } = this.#parts;
+    const next = new Map<number, number>();
+    for await (const batch of consumer.batches()) {
+      for (const each of batch) {
+        const fromOffset = next.get(each.partition) ?? 0;
+        next.set(each.partition, each.offset + 1);
+        const { topic, partition, offset } = each;
+        const read = { topic, partition, offset, value: valueOf(each.value), sum: sumOf(each, world.checksum) };
+        record({
+          type: "read",
+          timeMs: world.nowMs,
+          process: session,
+          ...read,
+          highWatermark: batch.highWatermark,
+          fromOffset,
+        });
+      }
+      if (this.isStopping) return;
+    }
+  }
+}

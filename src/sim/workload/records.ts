@@ -1,0 +1,59 @@
+// Records of the workload: each value names itself, so that whatever is read can be traced to the send that made it.
+import { utf8Decode, utf8Encode, writeI64 } from "../../base/bytes.ts";
+import type { Rng } from "../../base/rng.ts";
+import type { ConsumedRecord, Headers, OutgoingRecord } from "../../client/types.ts";
+import type { Checksum } from "../../ports/checksum.ts";
+
+const NAME_END = 0x7c; // "|": what follows is filler
+
+export interface MadeRecord {
+  readonly record: OutgoingRecord;
+  /** `producer:sequence:partition:crc`. */
+  readonly value: string;
+  readonly sum: number;
+}
+
+export function makeRecord(
+  rng: Rng,
+  identity: { readonly producer: string; readonly sequence: number; readonly partition: number },
+  options: { readonly valueBytesMax: number; readonly timestamp: number; readonly checksum: Checksum },
+): MadeRecord {
+  const { checksum, timestamp } = options;
+  const plain = `${identity.producer}:${identity.sequence}:${identity.partition}`;
+  const value = `${plain}:${checksum.crc32c(utf8Encode(plain)).toString(16)}`;
+  const name = utf8Encode(`${value}|`);
+  const bytes = new Uint8Array(name.length + rng.below(options.valueBytesMax));
+  rng.fill(bytes);
+  bytes.set(name);
+  const key = rng.chance(0.3) ? null : utf8Encode(`k${rng.below(10)}`);
+  const headers: Headers = rng.chance(0.8) ? [] : [["h", rng.chance(0.2) ? null : utf8Encode(`${identity.sequence}`)]];
+  const record: OutgoingRecord = { key, value: bytes, headers, timestamp, partition: identity.partition };
+  return { record, value, sum: sumOf({ key, value: bytes, headers, timestamp }, checksum) };
+}
+
+type Summed = Pick<ConsumedRecord, "key" | "value" | "headers" | "timestamp">;
+
+/** One sum over key, value, headers and timestamp. */
+export function sumOf(record: Summed, checksum: Checksum): number {
+  const time = new Uint8Array(8);
+  writeI64(time, 0, record.timestamp);
+  let sum = checksum.crc32c(time);
+  const add = (bytes: Uint8Array | null): void => {
+    sum = checksum.crc32c(new Uint8Array([bytes === null ? 0 : 1]), sum);
+    if (bytes !== null) sum = checksum.crc32c(bytes, sum);
+  };
+  add(record.key);
+  add(record.value);
+  for (const [name, value] of record.headers) {
+    add(utf8Encode(name));
+    add(value);
+  }
+  return sum;
+}
+
+/** The name in a value that was read; what is no value of the workload comes back as its text. */
+export function valueOf(bytes: Uint8Array | null): string {
+  if (bytes === null) return "null";
+  const end = bytes.indexOf(NAME_END);
+  return utf8Decode(bytes.subarray(0, end < 0 ? bytes.length : end));
+}

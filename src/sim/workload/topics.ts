@@ -1,0 +1,30 @@
+// The topics of a run: what clients may use now. A name is used once, so that what is read can be told from an earlier topic's.
+export interface TopicPlan {
+  readonly name: string;
+  readonly partitions: number;
+}
+
+export class TopicBoard {
+  readonly #live = new Map<string, TopicPlan>();
+  #created = 0;
+
+  get live(): readonly TopicPlan[] {
+    return [...this.#live.values()];
+  }
+
+  nextName(): string {
+    return `topic.${++this.#created}`;
+  }
+
+  add(topic: TopicPlan): void {
+    this.#live.set(topic.name, topic);
+  }
+
+  remove(name: string): void {
+    this.#live.delete(name);
+  }
+
+  has(name: string): boolean {
+    return this.#live.has(name);
+  }
+}
