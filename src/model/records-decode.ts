@@ -183,7 +183,7 @@ function readHeaders(bytes: Uint8Array, position: number): RecordHeaders {
   if (bytes[position] === 0) return NO_HEADERS;
   const cursor: VarintCursor = { value: 0, position };
   readVarint(bytes, bytes.length, cursor);
-  const headers: (readonly [string, Uint8Array | null])[] = new Array(cursor.value);
+  const headers = new Array<readonly [string, Uint8Array | null]>(cursor.value);
   for (let index = 0; index < headers.length; index++) {
     readVarint(bytes, bytes.length, cursor);
     const keyEnd = cursor.position + cursor.value;
@@ -263,7 +263,8 @@ export function decodeRecords(batch: Uint8Array, options: DecodeOptions): Decode
       `${recordCount} records do not fit a last offset delta of ${lastOffsetDelta}`,
     );
   }
-  if (!Number.isSafeInteger(lastOffsetAt(batch, 0)) || !Number.isSafeInteger(maxTimestampAt(batch, 0))) {
+  const wideFields = [lastOffsetAt(batch, 0), baseTimestampAt(batch, 0), maxTimestampAt(batch, 0)];
+  if (!wideFields.every(Number.isSafeInteger)) {
     throw new OttlaError("INVALID_RECORD", "an offset or a timestamp is beyond 2^53");
   }
   const { fault } = walkRecords(records, { start, end: records.length, recordCount, lastOffsetDelta, isDense: false });

@@ -466,6 +466,23 @@ describe("decodeRecords", () => {
     );
   });
 
+  it("an offset or timestamp beyond 2^53 is INVALID_RECORD, never a rounded number", () => {
+    for (const [at, byte] of [
+      [0, 0x7f],
+      [1, 0x20],
+      [27, 0x40],
+      [35, 0x80],
+    ] as const) {
+      const bad = Uint8Array.from(GOLDEN);
+      bad[at] = byte;
+      sealBatch(bad, checksum);
+      expect(
+        codeOf(() => decode(bad)),
+        `byte ${at}`,
+      ).toBe("INVALID_RECORD");
+    }
+  });
+
   it("B-4: a header count of billions costs nothing and is refused", () => {
     const body = [0, 0, 0, 1, 1, 0xfe, 0xff, 0xff, 0xff, 0x0f];
     const batch = build([{ key: null, value: null, headers: [], timestamp: 0 }]);
