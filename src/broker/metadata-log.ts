@@ -1,6 +1,6 @@
 // The metadata state machine over its log of one: decide, make durable, apply, one proposal after another. (Raft takes the log's place when
 // there are more nodes; deciding and applying stay as they are.)
-import { OttlaError, asOttlaError } from "../model/errors.ts";
+import { type OttlaError, asOttlaError } from "../model/errors.ts";
 import type { LeaderEpoch } from "../model/ids.ts";
 import { decodeMetadataRecord, encodeMetadataRecord } from "../metadata/codec.ts";
 import type { Decision } from "../metadata/controller.ts";

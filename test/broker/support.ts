@@ -68,6 +68,11 @@ export class BrokerWorld {
   }
 
   async start(): Promise<void> {
+    await this.world.settle(this.begin());
+  }
+
+  /** Starts without letting the world run. */
+  begin(): Promise<void> {
     const { world } = this;
     const incarnation = world.startIncarnation("node1");
     this.metrics = new SimMetrics();
@@ -89,7 +94,7 @@ export class BrokerWorld {
     );
     broker.onFatal((error) => this.fatal.push(error));
     this.#process = { incarnation, broker };
-    await world.settle(broker.start());
+    return broker.start();
   }
 
   async stop(): Promise<void> {
@@ -151,6 +156,8 @@ export class TestClient {
   readonly #pending = new Map<number, Pending>();
   /** Answers in the order they came, by correlation id. */
   readonly answered: number[] = [];
+  /** Errors that answer no request sent with `send`. */
+  readonly strays: ErrorName[] = [];
   closedWith: string | undefined;
   #nextId = 1;
 
@@ -236,7 +243,10 @@ export class TestClient {
     if (assembled.kind === "incomplete") return;
     const { correlationId, more } = assembled.message.header;
     const pending = this.#pending.get(correlationId);
-    if (pending === undefined) throw new Error(`an answer to nothing: ${correlationId}`);
+    if (pending === undefined) {
+      this.strays.push(assembled.message.header.error);
+      return;
+    }
     pending.parts.push(assembled.message);
     if (more) return;
     this.answered.push(correlationId);

@@ -1,0 +1,199 @@
+// Full disks, slow readers, floods, failures and stops.
+import { describe, expect, test } from "vitest";
+import { API } from "../../src/wire/native/apis.ts";
+import { encodeRequest } from "../../src/wire/native/codec.ts";
+import { batchOf, BrokerWorld, startWorld } from "./support.ts";
+
+describe("a full disk", () => {
+  test("below the low-space mark produce is refused, not appended, reads go on; it heals when space returns", async () => {
+    const { broker, client } = await startWorld({ capacityBytes: 2 ** 26 });
+    const topicId = await client.createTopic("t");
+    await client.produce(topicId, batchOf(["a"]));
+    broker.disk.faults.foreignBytes = 2 ** 26;
+    await broker.world.runFor(5_000);
+    expect(await client.produce(topicId, batchOf(["b"]))).toMatchObject({
+      error: "STORAGE_FULL",
+      outcome: "not appended",
+    });
+    expect((await client.fetch(topicId, 0)).bytes.length).toBeGreaterThan(0);
+    const topics = [{ name: "u", partitions: 1, replicationFactor: -1, configs: [] }];
+    expect((await client.call(API.CREATE_TOPICS, { validateOnly: false, topics })).response.topics[0]?.error).toBe(
+      "STORAGE_FULL",
+    );
+    broker.disk.faults.foreignBytes = 0;
+    await broker.world.runFor(5_000);
+    expect(await client.produce(topicId, batchOf(["c"]))).toMatchObject({ error: "NONE", baseOffset: 1 });
+    expect(broker.fatal).toEqual([]);
+  });
+
+  test("without pinned room produce waits in order, and a deadline that passes meanwhile says not appended", async () => {
+    const config = { "journal.pinned.bytes": "64KiB" };
+    const { broker, client } = await startWorld({ config, syncMs: 100 });
+    const topicId = await client.createTopic("t");
+    const sends = Array.from({ length: 40 }, (_, index) =>
+      client.sendProduce(topicId, batchOf([`${index}`], { padBytes: 20_000 }), { timeoutMs: 30_000 }),
+    );
+    const hasty = client.sendProduce(topicId, batchOf(["hasty"]), { timeoutMs: 1 });
+    expect((await broker.world.settle(hasty)).response.entries[0]).toMatchObject({
+      error: "REQUEST_TIMED_OUT",
+      outcome: "not appended",
+    });
+    const offsets = (await broker.world.settle(Promise.all(sends))).map(
+      ({ response }) => response.entries[0]?.baseOffset,
+    );
+    expect(offsets).toEqual(Array.from({ length: 40 }, (_, index) => index));
+    expect((await client.fetch(topicId, 40)).highWatermark).toBe(40);
+  });
+});
+
+describe("budgets", () => {
+  test("D-26: a flood of one connection pauses its reading, and every request is still answered", async () => {
+    const config = { "connection.inflight.bytes": "1MiB", "connection.unsent.bytes": "64KiB" };
+    const { broker, client } = await startWorld({ config, syncMs: 20 });
+    const topicId = await client.createTopic("t");
+    const sends = Array.from({ length: 60 }, () =>
+      client.sendProduce(topicId, batchOf(["x"], { padBytes: 100_000 }), { timeoutMs: 100_000 }),
+    );
+    let peakUnsent = 0;
+    await broker.world.runUntil(() => {
+      peakUnsent = Math.max(peakUnsent, client.connection.unsentBytes);
+      return client.answered.length > 30;
+    }, broker.world.nowMs + 60_000);
+    // Six megabytes were sent: what the broker did not read stays with the sender.
+    expect(peakUnsent).toBeGreaterThan(1_000_000);
+    const answers = await broker.world.settle(Promise.all(sends));
+    expect(answers.every(({ response }) => response.entries[0]?.error === "NONE")).toBe(true);
+  });
+
+  test("D-26: a reader that takes no answers gets no more work done, and others are served", async () => {
+    const config = { "connection.unsent.bytes": "1MiB" };
+    const { broker, client } = await startWorld({ config });
+    const topicId = await client.createTopic("t");
+    for (let index = 0; index < 4; index++) await client.produce(topicId, batchOf(["x"], { padBytes: 500_000 }));
+    const slow = await broker.connect();
+    slow.connection.pause();
+    const fetches = Array.from({ length: 50 }, () => slow.sendFetch(topicId, 0, { maxBytes: 2 ** 20 }));
+    await broker.world.runFor(5_000);
+    expect(broker.metrics.gauges.get("topic_bytes_out_total")).toBeLessThan(4_000_000);
+    expect((await client.fetch(topicId, 0)).error).toBe("NONE");
+    slow.connection.resume();
+    const answers = await broker.world.settle(Promise.all(fetches));
+    expect(answers.every(({ error, response }) => error === "NONE" && response.entries[0]?.error === "NONE")).toBe(
+      true,
+    );
+  });
+
+  test("D-24: half a logical message and 10 s of silence close the connection and change nothing", async () => {
+    const { broker, client } = await startWorld();
+    const topicId = await client.createTopic("t");
+    const batch = batchOf(["x"], { padBytes: 20_000 });
+    const header = { api: API.PRODUCE, version: 0, correlationId: 77, deadlineMs: 0 };
+    const request = { acks: -1, timeoutMs: 1_000, entries: [{ topicId, partition: 0, leaderEpoch: -1 }] };
+    const [envelope] = encodeRequest(header, request, [batch]);
+    const half = await broker.connect();
+    half.connection.send(envelope === undefined ? [] : [envelope]);
+    await broker.world.runFor(9_000);
+    expect(half.closedWith).toBeUndefined();
+    await broker.world.runFor(4_000);
+    expect(half.closedWith).toBeDefined();
+    expect((await client.fetch(topicId, 0)).highWatermark).toBe(0);
+  });
+
+  test("a connection that never says Hello is closed, one that did may be idle", async () => {
+    const { broker, client } = await startWorld();
+    const mute = await broker.dial();
+    await broker.world.runFor(15_000);
+    expect(mute.closedWith).toBeDefined();
+    expect(client.closedWith).toBeUndefined();
+  });
+
+  test("connections beyond connections.max are closed", async () => {
+    const { broker, client } = await startWorld({ config: { "connections.max": 2 } });
+    await broker.dial();
+    const third = await broker.dial();
+    await broker.world.runFor(2_000);
+    expect(third.closedWith).toBeDefined();
+    expect(client.closedWith).toBeUndefined();
+  });
+
+  test("a closed connection gives back what it held", async () => {
+    const { broker, client } = await startWorld();
+    const topicId = await client.createTopic("t");
+    for (let round = 0; round < 3; round++) {
+      const other = await broker.connect();
+      for (let index = 0; index < 10; index++) void other.sendFetch(topicId, 0, { maxWaitMs: 20_000 });
+      await broker.world.runFor(100);
+      other.connection.destroy();
+      await broker.world.runFor(2_000);
+    }
+    expect(broker.metrics.gauges.get("delayed_operations")).toBe(0);
+    expect(broker.metrics.gauges.get("connections")).toBe(1);
+  });
+});
+
+describe("ends", () => {
+  test("D-13: a failed sync stops the broker at once: connections cut, nothing acknowledged, told once", async () => {
+    const { broker, client } = await startWorld();
+    const topicId = await client.createTopic("t");
+    broker.disk.faults.failingSyncs = 100;
+    let isAnswered = false;
+    void client.sendProduce(topicId, batchOf(["a"])).then(() => {
+      isAnswered = true;
+    });
+    await broker.world.runFor(5_000);
+    expect(broker.fatal.map(({ code }) => code)).toEqual(["DISK_FAILED"]);
+    expect(broker.broker.state).toBe("failed");
+    expect(broker.broker.health()).toMatchObject({ live: false, ready: false });
+    expect(isAnswered).toBe(false);
+    expect(client.closedWith).toBeDefined();
+    await broker.stop();
+  });
+
+  test("an ordered stop answers what waits, closes, and leaves a clean directory", async () => {
+    const { broker, client } = await startWorld();
+    const topicId = await client.createTopic("t");
+    const waiting = client.sendFetch(await client.createTopic("quiet"), 0, { maxWaitMs: 20_000 });
+    const producing = client.sendProduce(topicId, batchOf(["a"]));
+    await broker.world.runFor(0.5);
+    const startMs = broker.world.nowMs;
+    await broker.stop();
+    expect(broker.world.nowMs - startMs).toBeLessThan(3_000);
+    expect((await broker.world.settle(producing)).response.entries[0]).toMatchObject({ error: "NONE" });
+    const fetched = await broker.world.settle(waiting);
+    expect([fetched.error, fetched.response?.entries[0]?.error]).toEqual(["BROKER_NOT_AVAILABLE", undefined]);
+    expect(client.closedWith).toBeDefined();
+    expect(broker.broker.state).toBe("stopped");
+    await broker.start();
+    expect((await (await broker.connect()).fetch(topicId, 0)).highWatermark).toBe(1);
+  });
+
+  test("a stop during the start ends both", async () => {
+    const broker = new BrokerWorld();
+    const starting = broker.begin();
+    await broker.world.settle(Promise.allSettled([broker.broker.stop(), starting]));
+    expect(broker.broker.state).toBe("stopped");
+    await broker.start();
+    expect(broker.broker.state).toBe("running");
+  });
+
+  test("a taken port refuses the start before the directory is touched", async () => {
+    const { broker } = await startWorld();
+    const second = new BrokerWorld();
+    Object.assign(second, { world: broker.world, network: broker.network });
+    await expect(second.start()).rejects.toMatchObject({ code: "PORT_IN_USE" });
+    expect(second.disk.image.find("/data")).toBeUndefined();
+  });
+
+  test("who connects while the broker starts is served when it runs", async () => {
+    const { broker, client } = await startWorld();
+    const topicId = await client.createTopic("t");
+    await broker.stop();
+    const starting = broker.begin();
+    await broker.world.runFor(0.2);
+    const early = await broker.dial();
+    const hello = early.send(API.HELLO, { clientId: "early", software: "x" });
+    await broker.world.settle(starting);
+    expect((await broker.world.settle(hello)).error).toBe("NONE");
+    expect((await early.fetch(topicId, 0)).error).toBe("NONE");
+  });
+});
