@@ -10,6 +10,7 @@ import type { Codecs, CompressionName } from "../ports/codecs.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { TopicMetadata } from "../wire/native/apis.ts";
 import type { Alarm, Alarms } from "./alarms.ts";
+import type { Generation } from "./flush-tracker.ts";
 import type { NormalRecord } from "./outgoing.ts";
 import { type BatchWaiter, Lane, ProduceBatch } from "./produce-batch.ts";
 
@@ -40,7 +41,7 @@ export interface AppendRequest {
   readonly acks: number;
   readonly record: NormalRecord;
   readonly waiter: BatchWaiter | undefined;
-  readonly generation: number;
+  readonly generation: Generation;
 }
 
 const BUILDERS_KEPT = 64;

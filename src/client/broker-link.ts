@@ -33,6 +33,8 @@ export class BrokerLink {
   readonly #context: LinkContext;
   readonly #watchers = new Set<LinkWatcher>();
   #current: BrokerConnection | undefined;
+  /** Not through with its Hello yet. */
+  #opening: BrokerConnection | undefined;
   #attempt: Promise<BrokerConnection> | undefined;
   #failures = 0;
   #notBeforeMs = 0;
@@ -71,7 +73,9 @@ export class BrokerLink {
 
   close(): void {
     this.#isClosed = true;
-    this.#current?.close(new OttlaError("CLOSED", "the client was closed"));
+    const closed = new OttlaError("CLOSED", "the client was closed");
+    this.#opening?.close(closed);
+    this.#current?.close(closed);
   }
 
   async #open(): Promise<BrokerConnection> {
@@ -92,11 +96,16 @@ export class BrokerLink {
   async #connect(): Promise<BrokerConnection> {
     const { transport, alarms, clientId } = this.#context;
     const connection = this.#start(await transport.connect(this.address));
-    this.#hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS);
+    const unneeded = new OttlaError("CLOSED", "not needed any more");
+    if (this.#isClosed) connection.close(unneeded);
+    else this.#opening = connection;
+    const hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS);
+    if (this.#opening === connection) this.#opening = undefined;
     if (this.#isClosed || this.#current !== undefined) {
-      connection.close(new OttlaError("CLOSED", "not needed any more"));
-      throw new OttlaError("CLOSED");
+      connection.close(unneeded);
+      throw unneeded;
     }
+    this.#hello = hello;
     this.#current = connection;
     this.#context.logger.debug("broker_connected", { address: this.address, afterMs: alarms.nowMs() });
     for (const watcher of this.#watchers) watcher.onOpen?.();

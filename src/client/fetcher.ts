@@ -45,6 +45,7 @@ interface Ready {
 const FETCHES_PER_BROKER_MAX = 4;
 /** Entries per request, so that they fit an envelope. */
 const ENTRIES_MAX = 512;
+const FAILURES_TO_WARN = 8;
 /** What a broker may take beyond the long poll. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
@@ -296,11 +297,10 @@ export class Fetcher {
       const message = `${partition.topic}-${partition.index}: ${error.message}`;
       return this.fail(new OttlaError(error.code, message, { cause: error }));
     }
-    this.#context.logger.debug("fetch_refused", {
-      topic: partition.topic,
-      partition: partition.index,
-      code: error.code,
-    });
+    const fields = { topic: partition.topic, partition: partition.index, code: error.code, reason: error.message };
+    // Said aloud once, when it lasts.
+    if (partition.failureCount === FAILURES_TO_WARN) this.#context.logger.warn("fetch_keeps_failing", fields);
+    else this.#context.logger.debug("fetch_refused", fields);
     this.#block(partition, isStale(error.code));
   }
 

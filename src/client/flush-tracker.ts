@@ -2,8 +2,14 @@
 // closes the current one and waits until it and all before it are empty.
 import type { OttlaError } from "../model/errors.ts";
 
+/** What was handed over between two flushes. */
+export interface Generation {
+  /** Sends and batches of it that are not settled. */
+  openCount: number;
+}
+
 interface Flush {
-  readonly generation: number;
+  readonly generation: Generation;
   resolve(): void;
   reject(error: AggregateError): void;
 }
@@ -12,32 +18,27 @@ interface Flush {
 const ERRORS_KEPT = 100;
 
 export class FlushTracker {
-  readonly #open = new Map<number, number>();
-  #flushes: Flush[] = [];
-  #generation = 0;
+  /** Oldest first; each closed a generation. */
+  readonly #flushes: Flush[] = [];
+  #current: Generation = { openCount: 0 };
   #errors: OttlaError[] = [];
   #failedRecordCount = 0;
 
-  get current(): number {
-    return this.#generation;
+  get current(): Generation {
+    return this.#current;
   }
 
   get isFlushing(): boolean {
     return this.#flushes.length > 0;
   }
 
-  begin(generation = this.#generation): number {
-    this.#open.set(generation, (this.#open.get(generation) ?? 0) + 1);
+  begin(generation: Generation = this.#current): Generation {
+    generation.openCount++;
     return generation;
   }
 
-  end(generation: number): void {
-    const count = (this.#open.get(generation) ?? 0) - 1;
-    if (count > 0) this.#open.set(generation, count);
-    else {
-      this.#open.delete(generation);
-      this.#check();
-    }
+  end(generation: Generation): void {
+    if (--generation.openCount === 0 && this.#flushes.length > 0) this.#check();
   }
 
   /** Enqueued records failed: the next flush tells. */
@@ -48,16 +49,14 @@ export class FlushTracker {
 
   flush(): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#flushes.push({ generation: this.#generation++, resolve, reject });
+      this.#flushes.push({ generation: this.#current, resolve, reject });
+      this.#current = { openCount: 0 };
       this.#check();
     });
   }
 
   #check(): void {
-    let oldest = Number.POSITIVE_INFINITY;
-    for (const generation of this.#open.keys()) oldest = Math.min(oldest, generation);
-    while (this.#flushes[0] !== undefined && this.#flushes[0].generation < oldest)
-      this.#finish(this.#flushes.shift() as Flush);
+    while (this.#flushes[0]?.generation.openCount === 0) this.#finish(this.#flushes.shift() as Flush);
   }
 
   #finish(flush: Flush): void {

@@ -3,6 +3,7 @@ import type { RecordBatchBuilder } from "../model/records.ts";
 import { Ring } from "../base/ring.ts";
 import type { OttlaError } from "../model/errors.ts";
 import type { Alarm } from "./alarms.ts";
+import type { Generation } from "./flush-tracker.ts";
 import type { SendResult } from "./types.ts";
 
 /** A send() that waits for its batch. */
@@ -12,7 +13,7 @@ export interface BatchWaiter {
   /** Position of its record in the batch. */
   index: number;
   /** Which flush() has to wait for it. */
-  readonly generation: number;
+  readonly generation: Generation;
 }
 
 /**
@@ -26,7 +27,7 @@ export class ProduceBatch {
   /** Order within the producer, thus within the lane. */
   readonly sequence: number;
   readonly createdMs: number;
-  readonly generation: number;
+  readonly generation: Generation;
   /** Its builder has the producer's batch size and is used again. */
   readonly isUsual: boolean;
   state: BatchState = "open";
@@ -50,7 +51,7 @@ export class ProduceBatch {
     options: {
       readonly sequence: number;
       readonly createdMs: number;
-      readonly generation: number;
+      readonly generation: Generation;
       readonly builder: RecordBatchBuilder;
       readonly isUsual: boolean;
     },

@@ -110,11 +110,8 @@ export class ProducerImpl implements Producer {
     if (this.#accumulator.bufferedBytes >= 2 * this.#options.bufferBytes) {
       throw new OttlaError("BUSY", "the buffer is full: wait for the promise that enqueue returned");
     }
-    this.#append(metadata, record, {
-      acks: wireAcks(options?.acks ?? this.#options.acks),
-      waiter: undefined,
-      generation: this.#flushes.current,
-    });
+    const acks = wireAcks(options?.acks ?? this.#options.acks);
+    this.#append(metadata, record, acks, undefined);
     return this.#isFull ? this.#untilRoom() : undefined;
   }
 
@@ -231,7 +228,7 @@ export class ProducerImpl implements Producer {
 
   #accept(send: PendingSend, metadata: TopicMetadata): void {
     try {
-      this.#append(metadata, send.record, { acks: send.acks, waiter: send, generation: send.generation });
+      this.#append(metadata, send.record, send.acks, send);
       this.#stopWaiting(send);
       send.isSettled = true;
     } catch (error) {
@@ -239,15 +236,11 @@ export class ProducerImpl implements Producer {
     }
   }
 
-  #append(
-    topic: TopicMetadata,
-    record: OutgoingRecord,
-    how: { readonly acks: number; readonly waiter: BatchWaiter | undefined; readonly generation: number },
-  ): void {
+  #append(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter | undefined): void {
     refuseDeleting(topic);
-    const timestamp = record.timestamp ?? this.#context.clock.wallMs();
-    normalise(record, timestamp, this.#scratch);
-    this.#accumulator.append({ topic, partition: record.partition, record: this.#scratch, ...how });
+    normalise(record, record.timestamp ?? this.#context.clock.wallMs(), this.#scratch);
+    const generation = waiter?.generation ?? this.#flushes.current;
+    this.#accumulator.append({ topic, partition: record.partition, acks, record: this.#scratch, waiter, generation });
     if (this.#isFull) this.#accumulator.makeAllDue();
   }
 

@@ -304,6 +304,8 @@ export class Sender {
     const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
     if (outcome !== "not appended" || !error.retriable || isGone || this.#isClosed) {
       this.#fail(batch, error, outcome);
+      // The topic's limit may have changed: the next batches are made to the new one.
+      if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(batch.lane.topic).catch(() => {});
       return this.route(batch.lane);
     }
     batch.state = "sealed";
