@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo, DropArgument, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocket, WebSocketServer } from "ws";
 import type { ClientOptions, ServerOptions } from "ws";
@@ -108,7 +108,7 @@ class WebSocketTransport implements MessageTransport {
     };
     // E.g. no file descriptor left for accept(): one peer's loss, not the process's.
     server.on("error", (error) => onDropped("?", error.message));
-    server.on("drop", (peer) => onDropped(peer?.remoteAddress ?? "?", `${FULL.code}: ${FULL.about}`));
+    server.on("drop", (peer?: DropArgument) => onDropped(peer?.remoteAddress ?? "?", `${FULL.code}: ${FULL.about}`));
     // The handler's failures are answered inside: answerHttp never rejects.
     server.on("request", (request, response) => void answerHttp(request, response, httpHandler));
     server.on("clientError", (error: NodeJS.ErrnoException, socket) => {

@@ -16,6 +16,7 @@ interface Peer {
   readonly closed: Promise<string>;
   closeReason: string | undefined;
   drains: number;
+  unsentBytesAtDrain: number;
   receivedBytes: number;
 }
 
@@ -29,7 +30,15 @@ function watch(connection: MessageConnection, keep = true): Peer {
   const closed = new Promise<string>((resolve) => {
     onClosed = resolve;
   });
-  const peer: Peer = { connection, received: [], closed, closeReason: undefined, drains: 0, receivedBytes: 0 };
+  const peer: Peer = {
+    connection,
+    received: [],
+    closed,
+    closeReason: undefined,
+    drains: 0,
+    unsentBytesAtDrain: -1,
+    receivedBytes: 0,
+  };
   connection.start({
     onReceive(message) {
       peer.receivedBytes += message.length;
@@ -42,6 +51,7 @@ function watch(connection: MessageConnection, keep = true): Peer {
     },
     onDrain() {
       peer.drains++;
+      peer.unsentBytesAtDrain = connection.unsentBytes;
     },
   });
   cleanups.push(() => connection.destroy());
@@ -181,7 +191,10 @@ describe("back-pressure", () => {
     const ground = await listen({}, (peer) => peer.connection.pause());
     const client = await connect(ground.listener.address, { unsentBytesMax: 8 * 1024 * 1024 });
     const message = new Uint8Array(1024 * 1024);
-    for (let count = 0; count < 32; count++) client.connection.send([message]);
+    // In two turns: two writes to the operating system, the second waiting for the first.
+    for (let count = 0; count < 16; count++) client.connection.send([message]);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    for (let count = 0; count < 16; count++) client.connection.send([message]);
     expect(client.connection.unsentBytes).toBeGreaterThan(31 * 1024 * 1024);
     await until(() => ground.accepted.length === 1, "accepted");
     // Kernel buffers take some; a round trip on another connection shows that the loops have run meanwhile.
@@ -195,6 +208,7 @@ describe("back-pressure", () => {
     await until(() => server.receivedBytes === 32 * 1024 * 1024, "all arrived");
     await until(() => client.drains > 0, "drain");
     expect(client.drains).toBe(1);
+    expect(client.unsentBytesAtDrain).toBeLessThanOrEqual(4 * 1024 * 1024);
     expect(client.connection.unsentBytes).toBe(0);
     other.connection.destroy();
   });
@@ -269,6 +283,19 @@ describe("closing", () => {
     await until(() => ground.accepted[0]?.received.length === 1, "still open");
     const again = await createWebSocketTransport().listen(ground.listener.address, () => {});
     await again.close();
+  });
+
+  it("close of the listener lets go of sockets that never said anything", async () => {
+    const ground = await listen();
+    const socket = connectTcp(ground.port, "127.0.0.1");
+    socket.on("error", () => {});
+    await new Promise<void>((resolve) => socket.once("connect", resolve));
+    const gone = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+    socket.resume();
+    // The answer to a second request shows that the server has taken the first socket, too.
+    await (await fetch(`http://${ground.listener.address}/`)).text();
+    await ground.listener.close();
+    await gone;
   });
 
   it("a peer that answers no ping is cut, one that does stays", async () => {
