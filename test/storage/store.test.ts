@@ -1,0 +1,107 @@
+// The store's daily work: append, events, read, roll, checkpoint, restart, create and delete.
+import { expect, test } from "vitest";
+import type { Offset } from "../../src/model/ids.ts";
+import { MemoryFiles } from "./memory-files.ts";
+import { appendBatch, contentOf, openStore, Recorder, settle, specOf } from "./support.ts";
+
+async function opened(files: MemoryFiles, config = {}) {
+  const store = await openStore(files, config);
+  const recorder = new Recorder();
+  store.listen(recorder);
+  return { store, recorder };
+}
+
+test("a batch is accepted, written, durable, in this order, and read back from memory", async () => {
+  const { store, recorder } = await opened(new MemoryFiles());
+  expect(store.restart).toBe("first");
+  const log = await store.createLog(specOf("a"));
+  recorder.events.length = 0;
+  const batch = appendBatch(log, { count: 3 });
+  expect([log.endOffset, log.writtenEnd, log.durableEnd]).toEqual([3, 0, 0]);
+  await recorder.until(() => log.durableEnd === 3);
+  expect(recorder.events).toEqual(["written a-0 3", "durable a-0 3"]);
+  const result = log.read(0 as Offset, { limitOffset: 3 as Offset, maxBytes: 1000, atLeastOne: true });
+  expect(result).not.toBeInstanceOf(Promise);
+  expect(result).toEqual({ chunks: [batch], sizeBytes: batch.length, nextOffset: 3 });
+  await store.close();
+});
+
+test("what was appended is there after an ordered close and a start, from segments that rolled", async () => {
+  const files = new MemoryFiles();
+  const first = await opened(files);
+  const log = await first.store.createLog(specOf("a"));
+  const batches = Array.from({ length: 100 }, (_, index) =>
+    appendBatch(log, { count: 1 + (index % 3), epoch: index >> 5 }),
+  );
+  await first.recorder.until(() => log.durableEnd === log.endOffset);
+  await first.store.close();
+  const second = await opened(files);
+  expect(second.store.restart).toBe("clean");
+  const found = second.store.find(log.topicId, log.partition);
+  expect(found?.endOffset).toBe(log.endOffset);
+  expect(found?.durableEnd).toBe(log.endOffset);
+  expect(found?.epochs).toEqual(log.epochs);
+  expect(found === undefined ? [] : await contentOf(found)).toEqual(batches);
+  expect([...second.store.logs][0]?.segments.all.length).toBeGreaterThan(3);
+  await second.store.close();
+});
+
+test("a killed process loses nothing that was written", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const log = await store.createLog(specOf("a"));
+  const batches = Array.from({ length: 60 }, () => appendBatch(log, { count: 2 }));
+  await recorder.until(() => log.writtenEnd === log.endOffset);
+  files.kill();
+  files.image.closeAll();
+  const again = await opened(new MemoryFiles(files.image));
+  expect(again.store.restart).toBe("process-death");
+  const found = again.store.find(log.topicId, log.partition);
+  expect(found === undefined ? [] : await contentOf(found)).toEqual(batches);
+  await again.store.close();
+});
+
+test("a deleted topic's name is free at once, and its data never comes back", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const old = await store.createLog(specOf("a", 0, 1));
+  appendBatch(old, { count: 5 });
+  await recorder.until(() => old.durableEnd === 5);
+  await store.deleteLog(old);
+  expect(store.find(old.topicId, old.partition)).toBeUndefined();
+  await expect(
+    old.read(0 as Offset, { limitOffset: 5 as Offset, maxBytes: 1000, atLeastOne: true }),
+  ).rejects.toMatchObject({ code: "STORAGE_ERROR" });
+  const fresh = await store.createLog(specOf("a", 0, 2));
+  expect(fresh.endOffset).toBe(0);
+  expect(fresh.logId).not.toBe(old.logId);
+  await settle();
+  await store.close();
+});
+
+test("truncation and log start survive a restart, also when cut in the middle of segments", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const log = await store.createLog(specOf("a"));
+  const kept = Array.from({ length: 50 }, () => appendBatch(log, { epoch: 1 }));
+  await recorder.until(() => log.durableEnd === 50);
+  await store.checkpoint();
+  await log.truncate(33 as Offset);
+  const rest = Array.from({ length: 10 }, () => appendBatch(log, { epoch: 2, fill: 200 }));
+  await recorder.until(() => log.durableEnd === 43);
+  await log.advanceStart(7 as Offset);
+  const expected = [...kept.slice(7, 33), ...rest];
+  expect(await contentOf(log)).toEqual(expected);
+  await store.checkpoint();
+  expect(await contentOf(log)).toEqual(expected);
+  await store.close();
+  const again = await opened(files);
+  const found = again.store.find(log.topicId, log.partition);
+  expect(found?.startOffset).toBe(7);
+  expect(found?.epochs).toEqual([
+    { epoch: 1, startOffset: 7 },
+    { epoch: 2, startOffset: 33 },
+  ]);
+  expect(found === undefined ? [] : await contentOf(found)).toEqual(expected);
+  await again.store.close();
+});
