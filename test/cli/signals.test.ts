@@ -37,7 +37,7 @@ const CTRL_C = "\u0003";
 
 function onTerminal(argv: readonly string[], steps: readonly Step[]): PtyResult {
   const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 20 });
-  const run = spawnSync(PYTHON ?? "python3", [join(import.meta.dirname, "pty.py"), plan], {
+  const run = spawnSync(PYTHON ?? "python3", [join(import.meta.dirname, "terminal.py"), plan], {
     encoding: "utf8",
     env: cleanEnvironment({ TERM: "dumb" }),
   });

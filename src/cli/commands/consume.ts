@@ -34,6 +34,7 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
     const off = onStopSignals({ onFirst: () => abort.abort(), onAgain: () => process.exit(EXIT.SIGINT) });
     try {
       await printer.printAll(consumer);
+      output.note(`${printer.printed} records`);
       return abort.signal.aborted ? EXIT.SIGINT : EXIT.OK;
     } catch (thrown) {
       if (!abort.signal.aborted) throw thrown;
@@ -42,7 +43,6 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
       off();
       await printer.flush();
       await consumer.close();
-      output.note(`${printer.printed} records`);
     }
   });
 }

@@ -89,6 +89,8 @@ export async function produce({ args, flags, output }: Invocation<ProduceFlags>)
     tally.startProgress();
     const feed = new Feed({ producer, topic, maker, tally, rate });
     const wasInterrupted = await feed.run(info.maxMessageBytes);
+    // Without answers only a later request over the same connections tells that everything has arrived.
+    if (options.acks === 0 && !wasInterrupted) await client.admin().offsets(topic);
     // After an ordinary end everything was flushed already.
     await producer.close({ timeoutMs: INTERRUPT_GRACE_MS });
     tally.finish(topic);

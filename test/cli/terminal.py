@@ -1,5 +1,5 @@
 # Drives a command on a pseudo-terminal, as a person at a keyboard would.
-# usage: pty.py '<JSON: {"argv": [...], "cwd": "...", "steps": [...], "timeout": s}>'
+# usage: terminal.py '<JSON: {"argv": [...], "cwd": "...", "steps": [...], "timeout": s}>'
 # steps: {"expect": "text"} wait for output; {"send": "\u0003"} type; {"signal": "SIGTERM"} to the process; {"pause": s}; {"hangup": true}
 # Prints JSON: {"output": "...", "code": n or null, "signal": n or null, "seconds": s after the last step, "failed": "..."}
 import json, os, pty, select, signal, sys, time
