@@ -1,6 +1,7 @@
 // Every crash of a storage trace: `npm run enumerate-crashes -- [--seed N] [--operations N] [--images N] [--subsets N]`.
 // Exits with 1 when a crash loses what was promised.
 import { parseArgs } from "node:util";
+import { activateMutants } from "../src/base/mutant.ts";
 import { enumerateCrashes } from "../src/sim/crash-enumerator.ts";
 import { recordStorageTrace } from "../src/sim/storage-trace.ts";
 import { createSimHost, ENUMERATOR_CONFIG } from "./sim-host.ts";
@@ -11,12 +12,14 @@ const { values } = parseArgs({
     operations: { type: "string", default: "2000" },
     images: { type: "string", default: "1000000" },
     subsets: { type: "string", default: "16" },
+    mutant: { type: "string" },
     /** Distinct images that the run must reach to prove anything. */
     least: { type: "string", default: "10000" },
   },
 });
 
 const host = await createSimHost();
+if (values.mutant !== undefined) activateMutants([values.mutant]);
 const seed = Number(values.seed);
 const startMs = host.realMs();
 const options = { seed, host, codecs: host.codecs, config: ENUMERATOR_CONFIG };

@@ -1,5 +1,7 @@
 // What the simulator is lent by the real world: a way to let microtasks run, the real checksum and codecs; and the tripwires
 // that make a run fail when simulated code reaches for the host's clock, chance or timers behind the ports.
+import { setFlagsFromString } from "node:v8";
+import { runInThisContext } from "node:vm";
 import { type BrokerConfig, brokerConfigSchema } from "../src/model/config.ts";
 import { toNodeId } from "../src/model/ids.ts";
 import { createChecksum } from "../src/platform/checksum.ts";
@@ -41,13 +43,48 @@ const realImmediate = setImmediate;
 
 export async function createSimHost(): Promise<SimHost> {
   return {
-    drain: () => new Promise((resolve) => void realImmediate(resolve)),
+    pump,
     checksum: createChecksum(),
     codecs: await loadCodecs(),
     baseConfig: brokerConfigSchema.parse({ "node.id": 1, "data.dir": "data" }),
     realMs: realNow,
     setTripwires,
   };
+}
+
+/** Steps in one turn of the host's event loop, after which rejections that nobody handled come to light. */
+const STEPS_PER_TURN = 1000;
+
+/**
+ * Runs all ready microtasks now; works only when called from no microtask itself. Three times as fast as a turn of the event
+ * loop for each event; undefined where the engine does not offer it.
+ */
+function microtaskCheckpoint(): (() => void) | undefined {
+  try {
+    setFlagsFromString("--allow-natives-syntax");
+    return runInThisContext("(() => { %PerformMicrotaskCheckpoint(); })") as () => void;
+  } catch {
+    return undefined;
+  }
+}
+
+const checkpoint = microtaskCheckpoint();
+
+function pump(step: () => boolean): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const turn = (): void => {
+      try {
+        for (let count = checkpoint === undefined ? 1 : STEPS_PER_TURN; count > 0; count--) {
+          if (!step()) return resolve();
+          checkpoint?.();
+        }
+        realImmediate(turn);
+      } catch (thrown) {
+        reject(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      }
+    };
+    realImmediate(turn);
+  });
 }
 
 function forbidden(name: string): () => never {

@@ -13,8 +13,8 @@ import { RunHash } from "./run-hash.ts";
 
 /** What the composition root lends to a world: the way to let microtasks run, and the real checksum. */
 export interface WorldHost {
-  /** Resolves after all microtasks that are ready have run. */
-  readonly drain: () => Promise<void>;
+  /** Calls `step` until it returns false. Before each call, and before it resolves, all microtasks that are ready have run. */
+  readonly pump: (step: () => boolean) => Promise<void>;
   readonly checksum: Checksum;
 }
 
@@ -84,7 +84,7 @@ export class SimWorld {
   readonly #root: Rng;
   readonly #scheduler: Rng;
   readonly #queue = new Heap<QueuedEvent>(isBefore);
-  readonly #drain: () => Promise<void>;
+  readonly #pump: WorldHost["pump"];
   readonly #onTrace: ((event: TraceEvent) => void) | undefined;
   readonly #faults = new Map<string, number>();
   readonly #marks = new Map<string, number>();
@@ -101,7 +101,7 @@ export class SimWorld {
     this.hash = hash;
     this.#root = createRng(options.seed, (value) => hash.u32(value));
     this.#scheduler = this.#root.fork("scheduler");
-    this.#drain = options.host.drain;
+    this.#pump = options.host.pump;
     this.#onTrace = options.onTrace;
   }
 
@@ -183,20 +183,29 @@ export class SimWorld {
 
   /** Runs events until the condition holds (true) or virtual time passes `untilMs` or nothing is left to happen (false). */
   async runUntil(condition: () => boolean, untilMs: number): Promise<boolean> {
-    await this.#drain();
-    while (!condition()) {
+    let isMet = false;
+    await this.#pump(() => {
+      if (this.#failure !== undefined) return false;
+      isMet = condition();
+      return !isMet && this.#fireNext(untilMs);
+    });
+    if (this.#failure !== undefined) throw this.#failure;
+    return isMet;
+  }
+
+  /** False when nothing is left to happen until then. */
+  #fireNext(untilMs: number): boolean {
+    for (;;) {
       const next = this.#queue.peek();
       if (next === undefined || next.timeMs > untilMs) {
-        if (next !== undefined || Number.isFinite(untilMs)) this.#nowMs = Math.max(this.#nowMs, untilMs);
+        if (Number.isFinite(untilMs)) this.#nowMs = Math.max(this.#nowMs, untilMs);
         return false;
       }
       this.#queue.pop();
       if (next.run === null || next.spec.owner?.isAlive === false) continue;
       this.#fire(next, next.run);
-      await this.#drain();
-      if (this.#failure !== undefined) throw this.#failure;
+      return true;
     }
-    return true;
   }
 
   async runFor(durationMs: number): Promise<void> {
