@@ -108,9 +108,11 @@ export class VirtualTime {
   }
 }
 
-/** Lets promise reactions run. */
-async function turn(): Promise<void> {
-  for (let count = 0; count < 20; count++) await undefined;
+/** Lets all promise reactions run, however long their chain. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 }
 
 /** One end of an in-memory connection. What one end sends arrives at the other as an event of its own. */
