@@ -22,7 +22,7 @@ describe("docs", () => {
       [...names.matchAll(/`([@\w][\w./@-]*)`/g)].map(([, name]) => name),
     );
     expect(listed).toEqual(expect.arrayContaining(Object.keys({ ...dependencies, ...devDependencies })));
-    const commands = [...doc.matchAll(/`(?:npm run )?([a-z]+:[a-z]+|(?<=npm run )[a-z]+)/g)].map(
+    const commands = [...doc.matchAll(/`(?:npm run )?([a-z]+:[a-z]+|(?<=npm run )[a-z-]+)/g)].map(
       ([, name = ""]) => name,
     );
     expect(commands.length).toBeGreaterThan(8);

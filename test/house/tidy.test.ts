@@ -32,6 +32,21 @@ describe("tidy", () => {
   });
 });
 
+describe("planted bugs", () => {
+  const ids = new Set(
+    sources
+      .filter((path) => path.startsWith("src/"))
+      .flatMap((path) => [...read(path).matchAll(/\bmutant\("([^"]+)"\)/g)].map(([, id = ""]) => id)),
+  );
+
+  it("each is switched on by a test or by the run that catches it", () => {
+    const users = sources.filter((path) => /^(test|scripts)\//.test(path)).map(read);
+    const switching = users.filter((text) => /activateMutants|--mutant/.test(text)).join("\n");
+    expect(ids.size).toBeGreaterThan(0);
+    expect([...ids].filter((id) => !switching.includes(`"${id}"`))).toEqual([]);
+  });
+});
+
 /** Things of one machine or of one person's workplace, which mean nothing to anybody else. */
 const PRIVATE: readonly RegExp[] = [
   /(?<![\w.])\/(work|root|home\/\w+|Users\/\w+)\//,
