@@ -49,6 +49,66 @@ describe("connecting", () => {
   });
 });
 
+describe("metadata", () => {
+  it("never puts an older leader epoch over a newer one, except for a topic made anew", async () => {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.createTopic("t");
+    const client = await world.connect();
+    const epoch = async () => (await world.time.until(client.admin().describeTopic("t"))).partitions[0]?.leaderEpoch;
+    broker.partition("t").leaderEpoch = 5;
+    expect(await epoch()).toBe(5);
+    broker.partition("t").leaderEpoch = 3;
+    expect(await epoch()).toBe(5);
+    broker.partition("t").leaderEpoch = 6;
+    expect(await epoch()).toBe(6);
+    broker.createTopic("t");
+    expect(await epoch()).toBe(1);
+  });
+});
+
+describe("connection", () => {
+  it("ignores the answer of a request that it gave up", async () => {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.createTopic("t");
+    const client = await world.connect();
+    broker.metadataDelayMs = 40_000;
+    const error = await failure(world.time.until(client.admin().describeTopic("t")));
+    expect(error).toMatchObject({ code: "REQUEST_TIMED_OUT" });
+    broker.metadataDelayMs = 0;
+    await world.time.pass(60_000);
+    expect(await world.time.until(client.admin().describeTopic("t"))).toMatchObject({ name: "t" });
+  });
+
+  it("replaces a connection on which nothing comes back any more", async () => {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.createTopic("t");
+    const client = await world.connect();
+    const producer = client.producer({ requestTimeoutMs: 1_000 });
+    broker.onProduce = () => "swallow";
+    expect(await failure(world.time.until(producer.send("t", { value: "lost" })))).toMatchObject({
+      outcome: "unknown",
+    });
+    broker.onProduce = () => undefined;
+    await world.time.until(producer.send("t", { value: "next" }));
+    expect(broker.connections).toHaveLength(2);
+  });
+
+  it("tells of a peer that breaks the protocol", async () => {
+    const world = createWorld();
+    await world.network.listen(ADDRESS, (connection) => {
+      connection.start({
+        onReceive: () => connection.send([new TextEncoder().encode("SSH-2.0-OpenSSH")]),
+        onClose: () => {},
+        onDrain: () => {},
+      });
+    });
+    expect(await failure(world.connect())).toMatchObject({ code: "PROTOCOL_ERROR", retriable: false });
+  });
+});
+
 describe("admin", () => {
   async function setUp() {
     const world = createWorld();

@@ -296,6 +296,23 @@ describe("producer: bounds", () => {
     await time.until(Promise.all([producer.close({ timeoutMs: 10 }), ...sends]));
   });
 
+  it("holds back while the connection's unsent bytes are high, and goes on when they fell", async () => {
+    const { world, time, broker, client } = await setUp();
+    const producer = client.producer({ acks: 0, lingerMs: 0 });
+    await time.until(producer.prepare("t"));
+    const [pipe] = world.network.pipes;
+    if (pipe === undefined) throw new Error("no connection");
+    pipe.unsentBytes = 5_000_000;
+    const send = producer.send("t", { value: "v" });
+    await time.pass(1_000);
+    expect(broker.of(API.PRODUCE)).toHaveLength(0);
+    pipe.unsentBytes = 0;
+    pipe.drain();
+    await time.until(send, 1);
+    await time.pass(1);
+    expect(broker.of(API.PRODUCE)).toHaveLength(1);
+  });
+
   it("rejects a waiting send when its signal fires; what is in a batch stays", async () => {
     const { time, broker, client } = await setUp();
     const producer = client.producer({ bufferBytes: 500, lingerMs: 50 });

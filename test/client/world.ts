@@ -176,6 +176,8 @@ export class FakeNetwork implements MessageTransport {
   /** Connects to these never settle. */
   readonly blackHoles = new Set<string>();
   connectCount = 0;
+  /** The client's ends. */
+  readonly pipes: Pipe[] = [];
 
   constructor(time: VirtualTime) {
     this.#time = time;
@@ -199,6 +201,7 @@ export class FakeNetwork implements MessageTransport {
         const listener = this.#listeners.get(address);
         if (listener === undefined) return reject(new TransportError("refused", address));
         const [near, far] = [new Pipe(this.#time, address), new Pipe(this.#time, "client")];
+        this.pipes.push(near);
         near.peer = far;
         far.peer = near;
         listener(far);
