@@ -23,11 +23,25 @@ export interface BrokerProcess {
 }
 
 /** `settings` are configuration keys and values. */
-export async function withBrokerProcess<T>(use: (broker: BrokerProcess) => Promise<T>, settings: Readonly<Record<string, string>> = {}): Promise<T> {
+export async function withBrokerProcess<T>(
+  use: (broker: BrokerProcess) => Promise<T>,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<T> {
   return withTemporaryDirectory(async (directory) => {
     const address = `127.0.0.1:${await freePort()}`;
     const flags = Object.entries(settings).flatMap(([key, value]) => ["-X", `${key}=${value}`]);
-    const args = [MAIN, "server", "start", "--node-id", "1", "--data-dir", join(directory, "node-1"), "--listeners", `ws://${address}`, ...flags];
+    const args = [
+      MAIN,
+      "server",
+      "start",
+      "--node-id",
+      "1",
+      "--data-dir",
+      join(directory, "node-1"),
+      "--listeners",
+      `ws://${address}`,
+      ...flags,
+    ];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
     try {
       return await use({ address, directory, child });

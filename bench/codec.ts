@@ -1,24 +1,14 @@
-// How fast one core packs and unpacks record batches of 100-byte and 1 KiB records (kafka-like 64 KiB batches, no compression, checksum
-// included), by processor time. Interleaved rounds, median and range. `--check` exits 1 when a floor is missed, `--json` prints the figures for a machine.
-import { parseArgs } from "node:util";
+// How fast one core packs and unpacks record batches of 100-byte and 1 KiB records (64 KiB batches, no compression, checksum included),
+// by processor time.
+import { type BoundedSummary, interleave, summarise } from "./harness.ts";
 import { checkProducedBatch } from "../src/model/record-batch.ts";
 import { decodeRecords, RecordBatchBuilder } from "../src/model/records.ts";
 import { createChecksum } from "../src/platform/checksum.ts";
 import { loadCodecs } from "../src/platform/codecs.ts";
 
-const { values: flags } = parseArgs({
-  options: {
-    check: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    rounds: { type: "string", default: "7" },
-    "round-ms": { type: "string", default: "250" },
-  },
-});
-const rounds = Math.max(5, Number(flags.rounds));
-const roundMs = Number(flags["round-ms"]);
-
 const BATCH_BYTES = 65_536;
-/** Million records a second per core, below which `--check` fails; 1 KiB records are bound by copying and have none. */
+const ROUND_MS = 250;
+/** Million records a second per core, the floor; 1 KiB records are bound by copying and have none. */
 const FLOOR_MILLIONS = 5;
 
 const checksum = createChecksum();
@@ -98,33 +88,14 @@ function measure(task: Task, forMs: number): number {
   return records / elapsedMs / 1000;
 }
 
-function summary(samples: readonly number[]): { median: number; low: number; high: number } {
-  const sorted = [...samples].sort((left, right) => left - right);
-  return { median: sorted[sorted.length >> 1] ?? 0, low: sorted[0] ?? 0, high: sorted.at(-1) ?? 0 };
-}
-
-const tasks = [...tasksFor(100, FLOOR_MILLIONS), ...tasksFor(1024, undefined)];
-const samples = tasks.map((): number[] => []);
-for (const task of tasks) measure(task, roundMs); // warm up
-for (let round = 0; round < rounds; round++) {
-  for (const [index, task] of tasks.entries()) samples[index]?.push(measure(task, roundMs));
-}
-
-const results = tasks.map((task, index) => ({
-  name: task.name,
-  unit: "million records per second of processor time",
-  ...summary(samples[index] ?? []),
-  floor: task.floorMillions,
-}));
-const missed = results.filter((result) => result.floor !== undefined && result.median < result.floor);
-if (flags.json) console.log(JSON.stringify({ rounds, node: process.version, results }));
-else {
-  for (const { name, median, low, high, floor } of results) {
-    const range = `${median.toFixed(1).padStart(6)}  (${low.toFixed(1)}-${high.toFixed(1)})`;
-    console.log(`${name.padEnd(26)}${range.padEnd(22)} M records/s${floor === undefined ? "" : `, floor ${floor}`}`);
-  }
-}
-if (flags.check && missed.length > 0) {
-  console.error(`below the floor: ${missed.map((result) => result.name).join(", ")}`);
-  process.exitCode = 1;
+/** Millions of records per second of processor time. */
+export async function benchCodec(rounds: number): Promise<BoundedSummary[]> {
+  const tasks = [...tasksFor(100, FLOOR_MILLIONS), ...tasksFor(1024, undefined)];
+  for (const task of tasks) measure(task, ROUND_MS); // warm up
+  const variants = tasks.map((task) => ({ name: task.name, run: () => Promise.resolve(measure(task, ROUND_MS)) }));
+  const samples = await interleave(variants, rounds);
+  return tasks.map(({ name, floorMillions }) => ({
+    ...summarise(name, "M rec/s", samples.get(name) ?? []),
+    ...(floorMillions === undefined ? {} : { floor: floorMillions }),
+  }));
 }

@@ -20,16 +20,26 @@ export interface Summary {
   readonly samples: readonly number[];
 }
 
-export interface RatioSummary extends Summary {
-  readonly baseline: string;
-  readonly floor: number | undefined;
-  readonly goal: number | undefined;
+/** A figure that is judged: it must reach `floor`, or stay within `most`. */
+export interface BoundedSummary extends Summary {
+  /** What it is the ratio to, when it is one. */
+  readonly baseline?: string;
+  readonly floor?: number;
+  readonly goal?: number;
+  readonly most?: number;
+}
+
+export function missesItsBound(row: Summary | BoundedSummary): boolean {
+  if ("floor" in row && row.floor !== undefined && row.median < row.floor) return true;
+  return "most" in row && row.most !== undefined && row.median > row.most;
 }
 
 export function median(samples: readonly number[]): number {
   const sorted = [...samples].sort((left, right) => left - right);
   const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] ?? Number.NaN) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] ?? Number.NaN)
+    : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
 }
 
 export function summarise(name: string, unit: string, samples: readonly number[]): Summary {
@@ -55,12 +65,21 @@ export function ratios(samples: readonly number[], baseline: readonly number[]):
 }
 
 export function machine(): Record<string, string | number> {
-  return { node: process.version, cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, kernel: execFileSync("uname", ["-r"], { encoding: "utf8" }).trim(), commit: commit() };
+  return {
+    node: process.version,
+    cpu: cpus()[0]?.model ?? "unknown",
+    cores: cpus().length,
+    kernel: execFileSync("uname", ["-r"], { encoding: "utf8" }).trim(),
+    commit: commit(),
+  };
 }
 
 function commit(): string {
   try {
-    return execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+    return execFileSync("git", ["rev-parse", "--short", "HEAD"], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
   } catch {
     return "unknown";
   }
@@ -87,12 +106,29 @@ export async function withTemporaryDirectory<T>(use: (directory: string) => Prom
   }
 }
 
-export function printTable(rows: readonly (Summary | RatioSummary)[]): void {
-  const line = (cells: readonly string[]) => `${(cells[0] ?? "").padEnd(44)}${cells.slice(1).map((cell) => cell.padStart(12)).join("")}\n`;
+export function printTable(rows: readonly (Summary | BoundedSummary)[]): void {
+  const line = (cells: readonly string[]) =>
+    `${(cells[0] ?? "").padEnd(44)}${cells
+      .slice(1)
+      .map((cell) => cell.padStart(12))
+      .join("")}\n`;
   process.stdout.write(line(["figure", "median", "min", "max", "unit", "floor", "goal"]));
   for (const row of rows) {
     const digits = row.median < 10 ? 3 : 1;
-    const bounds = "floor" in row ? [row.floor?.toFixed(2) ?? "-", row.goal?.toFixed(2) ?? "-"] : ["-", "-"];
-    process.stdout.write(line([row.name, row.median.toFixed(digits), row.min.toFixed(digits), row.max.toFixed(digits), row.unit, ...bounds]));
+    const bounded: BoundedSummary = row;
+    const bounds = [
+      bounded.most === undefined ? (bounded.floor?.toFixed(2) ?? "-") : `<= ${bounded.most}`,
+      bounded.goal?.toFixed(2) ?? "-",
+    ];
+    process.stdout.write(
+      line([
+        row.name,
+        row.median.toFixed(digits),
+        row.min.toFixed(digits),
+        row.max.toFixed(digits),
+        row.unit,
+        ...bounds,
+      ]),
+    );
   }
 }

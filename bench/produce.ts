@@ -2,7 +2,7 @@
 // and 1 KiB, batches of 64 KiB, 50 in flight on one partition. The client encodes its records and shares the machine's cores.
 import { connect } from "../src/index.ts";
 import type { Acks } from "../src/client/types.ts";
-import { interleave, type RatioSummary, ratios, type Summary, summarise, type Variant } from "./harness.ts";
+import { interleave, type BoundedSummary, ratios, type Summary, summarise, type Variant } from "./harness.ts";
 import { RAW_APPEND_BYTES, rawAppend } from "./raw-append.ts";
 import { withBrokerProcess } from "./broker-process.ts";
 import { withTemporaryDirectory } from "./harness.ts";
@@ -45,7 +45,8 @@ export async function produceRate(load: ProduceLoad): Promise<number> {
     await producer.flush();
     const elapsedMs = performance.now() - startedAt;
     const [offsets] = await client.admin().offsets("bench");
-    if (failed > 0 || offsets?.endOffset !== records) throw new Error(`${failed} batches failed, ${offsets?.endOffset} of ${records} records are there`);
+    if (failed > 0 || offsets?.endOffset !== records)
+      throw new Error(`${failed} batches failed, ${offsets?.endOffset} of ${records} records are there`);
     await client.close();
     return (records * load.recordBytes) / 1000 / elapsedMs;
   });
@@ -54,24 +55,41 @@ export async function produceRate(load: ProduceLoad): Promise<number> {
 const settle = () => new Promise((resolve) => setTimeout(resolve, 3000));
 
 /** `scale` 1 is the published size; smaller for a quick look. */
-export async function benchProduce(rounds: number, scale: number): Promise<(Summary | RatioSummary)[]> {
+export async function benchProduce(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
   const loads: ProduceLoad[] = (["all", 1] as const).flatMap((acks) =>
     [100, 1024].map((recordBytes) => ({ acks, recordBytes, totalBytes: Math.round(1_000_000_000 * scale) })),
   );
   const nameOf = (load: ProduceLoad) => `acks=${load.acks}, ${load.recordBytes} B records`;
   // A virtual machine gives freed pages back to its host within seconds; every sample starts from that same state.
   const variants: Variant[] = [
-    { name: "raw append 64 KiB", run: async () => settle().then(() => withTemporaryDirectory(async (directory) => rawAppend(directory, RAW_APPEND_BYTES * scale))) },
+    {
+      name: "raw append 64 KiB",
+      run: async () =>
+        settle().then(() =>
+          withTemporaryDirectory(async (directory) => rawAppend(directory, RAW_APPEND_BYTES * scale)),
+        ),
+    },
     ...loads.map((load) => ({ name: nameOf(load), run: async () => settle().then(() => produceRate(load)) })),
   ];
   const samples = await interleave(variants, rounds);
   const baseline = samples.get("raw append 64 KiB") ?? [];
-  const rows: (Summary | RatioSummary)[] = [summarise("raw append 64 KiB", "MB/s", baseline)];
+  const rows: (Summary | BoundedSummary)[] = [summarise("raw append 64 KiB", "MB/s", baseline)];
   for (const load of loads) {
     const rates = samples.get(nameOf(load)) ?? [];
     rows.push(summarise(nameOf(load), "MB/s", rates));
-    rows.push(summarise(`  records`, "k/s", rates.map((rate) => (rate * 1000) / load.recordBytes)));
-    rows.push({ ...summarise(`  over raw append`, "ratio", ratios(rates, baseline)), baseline: "raw append 64 KiB", floor: FLOOR, goal: GOAL });
+    rows.push(
+      summarise(
+        `  records`,
+        "k/s",
+        rates.map((rate) => (rate * 1000) / load.recordBytes),
+      ),
+    );
+    rows.push({
+      ...summarise(`  over raw append`, "ratio", ratios(rates, baseline)),
+      baseline: "raw append 64 KiB",
+      floor: FLOOR,
+      goal: GOAL,
+    });
   }
   return rows;
 }

@@ -15,7 +15,8 @@ export function rawAppend(directory: string, totalBytes: number = RAW_APPEND_BYT
   const file = openSync(path, "wx");
   try {
     const startedAt = performance.now();
-    for (let position = 0; position < totalBytes; position += CHUNK_BYTES) writeSync(file, chunk, 0, CHUNK_BYTES, position);
+    for (let position = 0; position < totalBytes; position += CHUNK_BYTES)
+      writeSync(file, chunk, 0, CHUNK_BYTES, position);
     return totalBytes / 1000 / (performance.now() - startedAt);
   } finally {
     closeSync(file);

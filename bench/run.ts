@@ -1,0 +1,42 @@
+// npm run bench -- [codec] [produce] [start] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints medians with their
+// range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { benchCodec } from "./codec.ts";
+import { type BoundedSummary, machine, missesItsBound, printTable, type Summary } from "./harness.ts";
+import { benchProduce } from "./produce.ts";
+import { benchStartUp } from "./start-up.ts";
+
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: "string", default: "5" },
+    scale: { type: "string", default: "1" },
+    check: { type: "boolean", default: false },
+    json: { type: "string" },
+  },
+});
+const rounds = Number(flags.rounds);
+const scale = Number(flags.scale);
+
+const suites: Readonly<Record<string, () => Promise<(Summary | BoundedSummary)[]>>> = {
+  codec: () => benchCodec(rounds),
+  start: () => benchStartUp(rounds),
+  produce: () => benchProduce(rounds, scale),
+};
+
+const names = positionals.length === 0 ? Object.keys(suites) : positionals;
+const rows: (Summary | BoundedSummary)[] = [];
+for (const name of names) {
+  const suite = suites[name];
+  if (suite === undefined) throw new Error(`no benchmark ${name}; there are ${Object.keys(suites).join(", ")}`);
+  rows.push(...(await suite()));
+}
+printTable(rows);
+if (flags.json !== undefined)
+  writeFileSync(flags.json, `${JSON.stringify({ machine: machine(), rounds, scale, rows }, null, 2)}\n`);
+const missed = rows.filter(missesItsBound);
+if (flags.check && missed.length > 0) {
+  process.stderr.write(`out of bounds: ${missed.map((row) => row.name.trim()).join(", ")}\n`);
+  process.exitCode = 1;
+}
