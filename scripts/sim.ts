@@ -5,9 +5,10 @@ import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
-import { runSeed, type SeedResult } from "../src/sim/run-seed.ts";
+import type { SeedResult } from "../src/sim/run-seed.ts";
 import type { TraceEvent } from "../src/sim/world.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
+import { faultOf, runGuarded } from "./sim-run.ts";
 
 /** One seed in this many is run twice here and once in a fresh process. */
 const REPEAT_EVERY = 20;
@@ -37,38 +38,8 @@ function printTrace(event: TraceEvent): void {
   );
 }
 
-async function run(host: SimHost, seed: number, onTrace?: (event: TraceEvent) => void): Promise<SeedResult> {
-  let rejection: unknown;
-  const onRejection = (reason: unknown): void => {
-    rejection ??= reason;
-  };
-  process.on("unhandledRejection", onRejection);
-  const restore = host.setTripwires();
-  try {
-    const { codecs, baseConfig } = host;
-    const result = await runSeed(seed, {
-      host,
-      codecs,
-      baseConfig,
-      isCanary: values.canary,
-      ...(onTrace === undefined ? {} : { onTrace }),
-    });
-    await host.pump(() => false);
-    if (rejection === undefined || result.failure !== undefined) return result;
-    return {
-      ...result,
-      failure: `a promise was rejected and nobody saw it: ${rejection instanceof Error ? rejection.stack : String(rejection)}`,
-    };
-  } finally {
-    restore();
-    process.off("unhandledRejection", onRejection);
-  }
-}
-
-function faultOf(result: SeedResult): string | undefined {
-  const [first] = result.violations;
-  if (first !== undefined) return `invariant ${first.invariant}: ${first.message}`;
-  return result.failure;
+function run(host: SimHost, seed: number, onTrace?: (event: TraceEvent) => void): Promise<SeedResult> {
+  return runGuarded(host, seed, { isCanary: values.canary, ...(onTrace === undefined ? {} : { onTrace }) });
 }
 
 function replayCommand(seed: number): string {

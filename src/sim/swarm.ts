@@ -148,7 +148,7 @@ export function describeSwarm(swarm: SwarmConfig): string {
     `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, topic deletion ${swarm.deleteTopicMs} ms`,
     `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
     `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,
-    `disk ${Object.entries(swarm.disk.latencies)
+    `disk ${Object.entries<number>({ ...swarm.disk.latencies })
       .map(([name, value]) => `${name} ${value.toFixed(2)}`)
       .join(", ")}`,
     `segment ${broker["segment.bytes"]}, journal ${broker["journal.bytes"]}, checkpoint ${broker["checkpoint.interval.ms"]} ms, tail cache ${broker["tail.cache.bytes"]}`,

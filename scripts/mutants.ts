@@ -1,0 +1,95 @@
+// Proves that the simulator can fail: each planted bug must be caught, by the invariant named for it, within its budget of
+// seeds, while the unmutated code is clean on the same seeds.
+//   npm run mutants -- [--from SEED] [--only ID]   fresh seeds
+//   npm run mutants -- --known                     one stored seed each (and a few after it: a change of the code moves them)
+import { randomInt } from "node:crypto";
+import { parseArgs } from "node:util";
+import { activateMutants } from "../src/base/mutant.ts";
+import { createSimHost, type SimHost } from "./sim-host.ts";
+import { faultOf, runGuarded } from "./sim-run.ts";
+
+interface MutantPlan {
+  readonly id: string;
+  readonly about: string;
+  /** Any of these must be the first to fire. */
+  readonly invariants: readonly number[];
+  /** Seeds to try before it counts as not caught. */
+  readonly budget: number;
+  readonly knownSeed: number;
+}
+
+const MUTANTS: readonly MutantPlan[] = [
+  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 1 },
+  {
+    id: "M19c",
+    about: "journal dropped before images and superblock are durable",
+    invariants: [1, 2, 16, 44],
+    budget: 500,
+    knownSeed: 1,
+  },
+  {
+    id: "M20",
+    about: "a failed sync is tried again and the process goes on",
+    invariants: [16, 42],
+    budget: 500,
+    knownSeed: 1,
+  },
+];
+
+const KNOWN_BUDGET = 25;
+
+const { values } = parseArgs({
+  options: { from: { type: "string" }, only: { type: "string" }, known: { type: "boolean", default: false } },
+});
+
+interface Outcome {
+  readonly plan: MutantPlan;
+  readonly seed: number | undefined;
+  readonly tried: number;
+  readonly caughtBy: string;
+  readonly isCaught: boolean;
+  /** Seeds on which the unmutated code fails too. */
+  readonly unclean: readonly number[];
+}
+
+async function hunt(host: SimHost, plan: MutantPlan, first: number): Promise<Outcome> {
+  const budget = values.known ? KNOWN_BUDGET : plan.budget;
+  const unclean: number[] = [];
+  for (let seed = first; seed < first + budget; seed++) {
+    activateMutants([]);
+    const sound = await runGuarded(host, seed);
+    const fault = faultOf(sound);
+    if (fault !== undefined) {
+      unclean.push(seed);
+      console.log(`seed ${seed} fails without a planted bug: ${fault.split("\n")[0]}`);
+      continue;
+    }
+    activateMutants([plan.id]);
+    const mutated = await runGuarded(host, seed);
+    activateMutants([]);
+    const caught = faultOf(mutated);
+    process.stderr.write(`\r${plan.id}: ${seed - first + 1} of ${budget} seeds `);
+    if (caught === undefined) continue;
+    const invariant = mutated.violations[0]?.invariant;
+    const isCaught = invariant !== undefined && plan.invariants.includes(invariant);
+    return { plan, seed, tried: seed - first + 1, caughtBy: caught.split("\n")[0] ?? "", isCaught, unclean };
+  }
+  return { plan, seed: undefined, tried: budget, caughtBy: "nothing", isCaught: false, unclean };
+}
+
+const host = await createSimHost();
+const from = values.from === undefined ? randomInt(1_000_000_000) : Number(values.from);
+const outcomes: Outcome[] = [];
+for (const plan of MUTANTS) {
+  if (values.only !== undefined && values.only !== plan.id) continue;
+  outcomes.push(await hunt(host, plan, values.known ? plan.knownSeed : from));
+}
+process.stderr.write("\n");
+for (const { plan, seed, tried, caughtBy, isCaught, unclean } of outcomes) {
+  console.log(`${plan.id.padEnd(5)} ${isCaught ? "caught" : "MISSED"} after ${tried} seeds (${plan.about})`);
+  console.log(`      by ${caughtBy}; expected invariant ${plan.invariants.join(" or ")}`);
+  if (seed !== undefined) console.log(`      npm run sim -- --seed ${seed} --mutant ${plan.id}`);
+  if (unclean.length > 0) console.log(`      unclean without it: ${unclean.join(", ")}`);
+}
+process.exitCode =
+  outcomes.length > 0 && outcomes.every((outcome) => outcome.isCaught && outcome.unclean.length === 0) ? 0 : 1;
