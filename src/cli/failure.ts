@@ -48,7 +48,11 @@ export function exitCodeOf(code: ErrorName): number {
 }
 
 export function failureOf(thrown: unknown): Failure {
-  if (thrown instanceof CommandFailure) return thrown;
+  if (thrown instanceof CommandFailure) {
+    // A plain object: an Error's message does not survive being copied or sent.
+    const { code, message, hint, exitCode } = thrown;
+    return { code, message, hint, exitCode };
+  }
   if (thrown instanceof UsageError) {
     return { code: "USAGE", message: thrown.message, hint: thrown.hint, exitCode: EXIT.USAGE };
   }

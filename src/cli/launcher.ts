@@ -3,8 +3,9 @@ import { accessSync, constants, mkdirSync } from "node:fs";
 import { OttlaError } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
 import type { ClusterPlan } from "./cluster-file.ts";
-import { CommandFailure, type Failure, failureLines } from "./failure.ts";
-import { lastLogLines, NodeChild, type NodeExit, type ReadyNode } from "./node-child.ts";
+import { CommandFailure, type Failure } from "./failure.ts";
+import { lastLogLines } from "./log-tail.ts";
+import { NodeChild, type NodeExit, type ReadyNode } from "./node-child.ts";
 import type { Output } from "./output.ts";
 import { identify } from "./process-identity.ts";
 import { liveState, removeState, writeState } from "./state-file.ts";
@@ -145,8 +146,4 @@ function nodeFailure(node: NodeChild, exit: NodeExit, what: string): NodeFailure
   const message = `node ${nodeId} ${what}: ${describeExit(exit)}`;
   const exitCode = exit.exitCode === null || exit.exitCode === EXIT.OK ? EXIT.FAILED : exit.exitCode;
   return new NodeFailure({ code: "NODE_ENDED", message, hint: `its log: ${logFile}`, exitCode }, details);
-}
-
-export function nodeFailureLines(failure: Failure, details: readonly string[]): string[] {
-  return [...details.map((line) => `  | ${line}`), ...failureLines(failure)];
 }

@@ -8,8 +8,9 @@ import { runProgram } from "./program.ts";
 /** Whoever reads our output has had enough (`ottla consume t | head`): a quiet, good end. */
 function endOnClosedPipe(stream: NodeJS.WriteStream): void {
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE" || error.code === "EIO") process.exit(EXIT.OK);
-    throw error;
+    if (error.code === "EPIPE") process.exit(EXIT.OK);
+    // A closed terminal: what is to happen then is for SIGHUP to say.
+    if (error.code !== "EIO") throw error;
   });
 }
 

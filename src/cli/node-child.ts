@@ -1,6 +1,6 @@
 // One node as its launcher sees it: a forked process with a life of its own.
 import { type ChildProcess, fork } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, openSync, readSync, fstatSync, renameSync, statSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { NodePlan } from "./cluster-file.ts";
@@ -94,23 +94,4 @@ function entryPath(): string {
 function rotateLog(file: string): void {
   mkdirSync(dirname(file), { recursive: true });
   if (existsSync(file) && statSync(file).size > LOG_BYTES_MAX) renameSync(file, `${file}.1`);
-}
-
-/** The last lines of a log file, for a person. */
-export function lastLogLines(file: string, count: number): string[] {
-  if (!existsSync(file)) return [];
-  const fd = openSync(file, "r");
-  try {
-    const sizeBytes = fstatSync(fd).size;
-    const tail = Buffer.alloc(Math.min(sizeBytes, 16 * 1024));
-    readSync(fd, tail, 0, tail.length, sizeBytes - tail.length);
-    return tail
-      .toString("utf8")
-      .trimEnd()
-      .split("\n")
-      .slice(-count)
-      .filter((line) => line !== "");
-  } finally {
-    closeSync(fd);
-  }
 }

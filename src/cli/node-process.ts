@@ -39,7 +39,8 @@ class NodeProcess {
       });
     } catch (thrown) {
       const failure = startFailureOf(thrown, config);
-      logger.error("node_start_failed", { code: failure.code, message: failure.message, cause: thrown });
+      logger.error("node_start_failed", { code: failure.code, message: failure.message });
+      logger.debug("node_start_failed_at", { err: thrown });
       endAfter({ kind: "failed", failure }, failure.exitCode);
       return;
     } finally {

@@ -1,4 +1,6 @@
 // Stop signals of a long-running command. npm forwards the terminal's Ctrl-C once more, so signals within 500 ms count as one.
+import { closeSync, openSync } from "node:fs";
+import { isatty } from "node:tty";
 
 const SAME_SIGNAL_MS = 500;
 const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -25,9 +27,25 @@ export function createSignalRule(handlers: StopHandlers): (signal: StopSignal, n
 /** Listens until the returned function is called. */
 export function onStopSignals(handlers: StopHandlers): () => void {
   const rule = createSignalRule(handlers);
-  const listener = (signal: StopSignal) => rule(signal, performance.now());
+  const terminals = [0, 1, 2].filter((fd) => isatty(fd));
+  const listener = (signal: StopSignal) => {
+    if (signal === "SIGHUP") leaveTerminals(terminals.splice(0));
+    rule(signal, performance.now());
+  };
   for (const signal of STOP_SIGNALS) process.on(signal, listener);
   return () => {
     for (const signal of STOP_SIGNALS) process.off(signal, listener);
   };
+}
+
+/**
+ * After a hang-up: Node restores the settings of its terminals when it ends, and aborts when one is gone. It skips descriptors that
+ * are another file by then.
+ */
+function leaveTerminals(descriptors: readonly number[]): void {
+  for (const fd of descriptors) {
+    closeSync(fd);
+    // Takes the lowest free number, the one just closed.
+    openSync("/dev/null", "r+");
+  }
 }

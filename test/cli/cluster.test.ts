@@ -208,7 +208,7 @@ describe("server start", () => {
     const dir = mountReadOnly();
     if (dir === undefined) skip("needs the right to mount");
     try {
-      const { code, stderr } = await ottla(args(join(dir ?? "", "d")));
+      const { code, stderr } = await ottla(args(dir ?? ""));
       expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
       expect(code).toBe(32);
     } finally {
