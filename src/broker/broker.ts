@@ -107,6 +107,7 @@ class BrokerShell implements Broker {
   async #start(): Promise<void> {
     try {
       // The port first: a taken one must leave the data directory untouched. Who connects now waits until we serve.
+      this.#connections.startSweeping();
       this.#listener = await this.#listen();
       await this.#open();
     } catch (thrown) {
@@ -220,6 +221,9 @@ class BrokerShell implements Broker {
   #observe(): void {
     this.#metrics.connections.set(this.#connections.count);
     this.#metrics.delayed.set(this.#accountant.delayedCount);
+    this.#metrics.inFlight.set(this.#dispatcher?.inFlightCount ?? 0);
+    this.#metrics.requestBytes.set(this.#accountant.requests.usedBytes);
+    this.#metrics.unsentBytes.set(this.#accountant.unsent.usedBytes);
     const image = this.#metadata?.image;
     if (image === undefined || this.#replicas === undefined) return;
     this.#metrics.partitions.set(image.partitionCount);

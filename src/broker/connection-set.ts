@@ -36,6 +36,9 @@ export class ConnectionSet {
     // A broker-wide account that was full has room: everybody who paused for it may read again.
     host.accountant.requests.onRoom = () => this.#settleAll();
     host.accountant.unsent.onRoom = () => this.#settleAll();
+  }
+
+  startSweeping(): void {
     this.#armSweep();
   }
 

@@ -1,5 +1,6 @@
 // One client connection: messages into requests, budgets into pause and resume (D-24, D-26). What one peer does wrong, or too slowly, stays
 // on its connection.
+import { Ring } from "../base/ring.ts";
 import type { ErrorName } from "../model/errors.ts";
 import type { MessageConnection } from "../ports/transport.ts";
 import { encodeRefusal, RequestAssembler } from "../wire/native/codec.ts";
@@ -21,6 +22,11 @@ export interface ConnectionHost {
 
 /** Work that waits until the peer has taken what was sent. */
 type DrainWork = () => void;
+
+interface WaitingAnswer {
+  readonly sizeBytes: number;
+  readonly begin: () => void;
+}
 
 /** Work that ends with the connection it is for. */
 export interface ConnectionDependent {
@@ -47,6 +53,9 @@ export class ClientConnection {
   /** The part of them that is no request yet. */
   #unassembledBytes = 0;
   #countedUnsentBytes = 0;
+  /** Answers being read. */
+  #reservedBytes = 0;
+  readonly #answerQueue = new Ring<WaitingAnswer>();
   #onDrained: DrainWork[] = [];
 
   constructor(connection: MessageConnection, host: ConnectionHost) {
@@ -80,10 +89,51 @@ export class ClientConnection {
     return this.#isPaused;
   }
 
-  /** The peer takes its answers too slowly, or all peers together do: make no more large ones for it. */
+  /** The peer takes its answers too slowly, or all peers together do: send it no more large ones. */
   get isUnsentFull(): boolean {
-    const unsentBytes = this.#connection.unsentBytes;
-    return unsentBytes >= this.#host.unsentBytesMax || (unsentBytes > 0 && this.#host.accountant.unsent.isFull);
+    const { unsentBytes } = this.#connection;
+    return this.#isAtUnsentBound(unsentBytes) || (unsentBytes > 0 && this.#host.accountant.unsent.isFull);
+  }
+
+  /**
+   * Puts an answer that is to be read on the accounts; `releaseAnswerRoom` gives it back. While what is unsent and what is being read is at
+   * the bound, it waits in turn. When the connection is gone it waits no more: look whether the request is done.
+   */
+  acquireAnswerRoom(sizeBytes: number): Promise<void> | undefined {
+    if (this.#answerQueue.length === 0 && this.#hasAnswerRoom()) {
+      this.#reserve(sizeBytes);
+      return undefined;
+    }
+    return new Promise((begin) => this.#answerQueue.push({ sizeBytes, begin }));
+  }
+
+  releaseAnswerRoom(sizeBytes: number): void {
+    this.#reserve(-sizeBytes);
+    this.#beginAnswers();
+  }
+
+  #hasAnswerRoom(): boolean {
+    const bytes = this.#connection.unsentBytes + this.#reservedBytes;
+    return !this.#isAtUnsentBound(bytes) && (bytes === 0 || !this.#host.accountant.unsent.isFull);
+  }
+
+  #reserve(sizeBytes: number): void {
+    this.#reservedBytes += sizeBytes;
+    this.#host.accountant.unsent.add(sizeBytes);
+  }
+
+  #beginAnswers(): void {
+    while (this.#answerQueue.length > 0 && (!this.#isOpen || this.#hasAnswerRoom())) {
+      const next = this.#answerQueue.shift();
+      if (next === undefined) return;
+      this.#reserve(next.sizeBytes);
+      next.begin();
+    }
+  }
+
+  /** A little below the bound, so that envelopes and small answers still fit under it. */
+  #isAtUnsentBound(bytes: number): boolean {
+    return bytes * 16 >= this.#host.unsentBytesMax * 15;
   }
 
   /** Begins to serve, with what came in meanwhile. */
@@ -107,7 +157,7 @@ export class ClientConnection {
     this.#updatePause();
   }
 
-  /** Runs the work once there is room for answers again; never when the connection closes. */
+  /** Runs the work once there is room for answers again, or the connection is gone. */
   whenDrained(work: DrainWork): void {
     this.#onDrained.push(work);
   }
@@ -116,7 +166,12 @@ export class ClientConnection {
   settle(): void {
     this.#countUnsent();
     this.#updatePause();
-    if (this.#onDrained.length === 0 || this.isUnsentFull) return;
+    this.#runDrained();
+    this.#beginAnswers();
+  }
+
+  #runDrained(): void {
+    if (this.#onDrained.length === 0 || (this.#isOpen && this.isUnsentFull)) return;
     const works = this.#onDrained;
     this.#onDrained = [];
     for (const work of works) work();
@@ -179,11 +234,12 @@ export class ClientConnection {
   #closed(reason: string): void {
     this.#isOpen = false;
     this.#held = undefined;
-    this.#onDrained = [];
     this.#countUnsent();
     this.release(this.#unassembledBytes);
     this.#unassembledBytes = 0;
     for (const dependent of [...this.dependents]) dependent.onConnectionClosed();
+    this.#runDrained();
+    this.#beginAnswers();
     this.#host.onClosed(this, reason);
   }
 
@@ -199,7 +255,7 @@ export class ClientConnection {
       this.#held !== undefined ||
       this.#inFlightBytes >= this.#host.inFlightBytesMax ||
       this.#host.accountant.requests.isFull ||
-      this.#connection.unsentBytes >= this.#host.unsentBytesMax;
+      this.#isAtUnsentBound(this.#connection.unsentBytes);
     if (isFull === this.#isPaused) return;
     this.#isPaused = isFull;
     if (isFull) this.#connection.pause();

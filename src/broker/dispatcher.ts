@@ -33,6 +33,8 @@ export class Dispatcher implements RequestOwner {
   readonly #onDefect: (defect: unknown) => void;
   /** False while stopping: every request but Hello is refused. */
   isServing = true;
+  /** Requests not done. */
+  inFlightCount = 0;
 
   constructor(services: Services, onDefect: (defect: unknown) => void) {
     this.#services = services;
@@ -48,6 +50,7 @@ export class Dispatcher implements RequestOwner {
       return;
     }
     const receivedMs = this.#services.clock.monoMs();
+    this.inFlightCount++;
     const request = new Request<ApiKey>(connection, { message, sizeBytes, receivedMs }, this);
     if (!this.isServing) request.fail("BROKER_NOT_AVAILABLE", "the broker is stopping");
     else this.#handle(api, request);
@@ -55,6 +58,7 @@ export class Dispatcher implements RequestOwner {
 
   onDone(request: Request<ApiKey>, failure: ErrorName | undefined): void {
     const { metrics, clock } = this.#services;
+    this.inFlightCount--;
     metrics.answered(request.header.api, clock.monoMs() - request.receivedMs, failure !== undefined);
     request.connection.release(request.sizeBytes);
   }

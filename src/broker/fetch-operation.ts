@@ -38,6 +38,8 @@ interface Pass {
 export interface FetchBounds {
   readonly minBytes: number;
   readonly maxBytes: number;
+  /** Most that the answer takes, but for a single larger batch. */
+  readonly answerBytesMax: number;
   readonly waitMs: number;
 }
 
@@ -60,17 +62,30 @@ export class FetchOperation implements HighWatermarkWaiter {
   /** Resolves when the request is answered or dropped. */
   async run(): Promise<void> {
     const { connection } = this.request;
+    const { answerBytesMax } = this.#bounds;
     while (!this.request.isDone) {
       // A peer that does not take its answers gets no more work done for it (D-26).
-      if (connection.isUnsentFull) await this.#drained();
-      const pass = await this.#readAll();
-      if (this.request.isDone) return;
-      if (this.#abandonedWith !== undefined) return this.request.fail(this.#abandonedWith);
-      if (this.#isComplete(pass)) return this.#respond(pass);
-      if (this.#hasMoved(pass)) continue;
-      if (!this.#services.accountant.tryDelay()) return this.request.fail("BUSY", "too many requests wait");
-      await this.#park(pass);
+      const room = connection.acquireAnswerRoom(answerBytesMax);
+      if (room !== undefined) await room;
+      const tooLittle = await this.#look().finally(() => connection.releaseAnswerRoom(answerBytesMax));
+      if (tooLittle !== undefined) await this.#park(tooLittle);
     }
+  }
+
+  /** Reads and answers; or gives what it found, when that is too little and there is time to wait. */
+  async #look(): Promise<Pass | undefined> {
+    while (!this.request.isDone) {
+      if (this.#abandonedWith !== undefined) return this.#fail(this.#abandonedWith);
+      if (this.request.isPastDeadline(this.#services.clock.monoMs())) return this.#fail("REQUEST_TIMED_OUT");
+      const pass = await this.#readAll();
+      if (this.#isComplete(pass)) await this.#respond(pass);
+      else if (!this.#hasMoved(pass)) return this.#services.accountant.tryDelay() ? pass : this.#fail("BUSY");
+    }
+    return undefined;
+  }
+
+  #fail(error: ErrorName): undefined {
+    this.request.fail(error);
   }
 
   /** Ends it with an error, also while it waits. */
@@ -106,19 +121,23 @@ export class FetchOperation implements HighWatermarkWaiter {
   }
 
   async #park(pass: Pass): Promise<void> {
-    const { deadlines, accountant } = this.#services;
-    const waitMs = Math.max(0, this.#expiresAtMs - this.#services.clock.monoMs());
-    const deadline = deadlines.add(waitMs, () => this.#wake?.());
-    this.#parkedOn = pass;
     for (const { replica } of pass.results) replica?.waiters.add(this);
+    // Between the look and this line a mark may have moved, or the request may have ended.
+    if (!this.request.isDone && this.#abandonedWith === undefined && !this.#hasMoved(pass)) await this.#wait(pass);
+    for (const { replica } of pass.results) replica?.waiters.delete(this);
+    this.#services.accountant.endDelay();
+  }
+
+  async #wait(pass: Pass): Promise<void> {
+    const waitMs = Math.max(0, this.#expiresAtMs - this.#services.clock.monoMs());
+    const deadline = this.#services.deadlines.add(waitMs, () => this.#wake?.());
+    this.#parkedOn = pass;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     this.#wake = undefined;
     this.#parkedOn = undefined;
-    for (const { replica } of pass.results) replica?.waiters.delete(this);
     deadline.cancel();
-    accountant.endDelay();
   }
 
   /** Never says no when a read would say yes: what was accepted since bounds what was committed since. */
@@ -178,23 +197,33 @@ export class FetchOperation implements HighWatermarkWaiter {
     );
   }
 
-  /** Parts of at most 1 MiB of bodies, each with some of the entries (D-24). */
-  #respond(pass: Pass): void {
+  /** Parts of at most 1 MiB of bodies, each with some of the entries, each when the peer has taken enough of those before (D-24). */
+  async #respond(pass: Pass): Promise<void> {
     const parts = splitBodies(pass.results.map((result) => result.sizeBytes));
-    this.#services.metrics.bytesOut.add(pass.sizeBytes);
-    parts.forEach(({ start, end }, index) => {
-      const bodies: Uint8Array[] = [];
-      const entries: FetchResponse["entries"][number][] = [];
-      for (let at = start; at < end; at++) {
-        const result = pass.results[at];
-        if (result === undefined) continue;
-        const body = bodyOf(result);
-        entries.push({ index: at, ...rowOf(result), body: body === undefined ? -1 : bodies.length });
-        if (body !== undefined) bodies.push(body);
-      }
-      if (index === parts.length - 1) this.request.respond({ entries }, bodies);
-      else this.request.respondPart({ entries }, bodies);
-    });
+    const { connection } = this.request;
+    for (const [index, { start, end }] of parts.entries()) {
+      while (connection.isUnsentFull && !this.request.isDone) await this.#drained();
+      if (this.request.isDone) return;
+      this.#respondPart(pass.results, { start, end, isLast: index === parts.length - 1 });
+    }
+  }
+
+  #respondPart(
+    results: readonly EntryResult[],
+    part: { readonly start: number; readonly end: number; readonly isLast: boolean },
+  ): void {
+    const bodies: Uint8Array[] = [];
+    const entries: FetchResponse["entries"][number][] = [];
+    for (let at = part.start; at < part.end; at++) {
+      const result = results[at];
+      if (result === undefined) continue;
+      const body = bodyOf(result);
+      entries.push({ index: at, ...rowOf(result), body: body === undefined ? -1 : bodies.length });
+      if (body !== undefined) bodies.push(body);
+      this.#services.metrics.bytesOut.add(result.sizeBytes);
+    }
+    if (part.isLast) this.request.respond({ entries }, bodies);
+    else this.request.respondPart({ entries }, bodies);
   }
 }
 

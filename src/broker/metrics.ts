@@ -25,6 +25,9 @@ export class BrokerMetrics {
   readonly offlinePartitions: Gauge;
   readonly controllerActive: Gauge;
   readonly delayed: Gauge;
+  readonly inFlight: Gauge;
+  readonly requestBytes: Gauge;
+  readonly unsentBytes: Gauge;
   readonly bytesIn: Counter;
   readonly bytesOut: Counter;
   readonly recordsIn: Counter;
@@ -38,6 +41,9 @@ export class BrokerMetrics {
     this.offlinePartitions = metrics.gauge("offline_partitions", "Partitions without a leader.");
     this.controllerActive = metrics.gauge("controller_active", "1 on the active controller.");
     this.delayed = metrics.gauge("delayed_operations", "Requests waiting for an event.");
+    this.inFlight = metrics.gauge("requests_inflight", "Requests received and not yet answered.");
+    this.requestBytes = metrics.gauge("request_inflight_bytes", "Bytes of requests received and not yet answered.");
+    this.unsentBytes = metrics.gauge("unsent_bytes", "Bytes of answers being read or not yet taken by the peers.");
     this.bytesIn = metrics.counter("topic_bytes_in_total", "Bytes of record batches appended.");
     this.bytesOut = metrics.counter("topic_bytes_out_total", "Bytes of record batches answered to fetches.");
     this.recordsIn = metrics.counter("topic_records_in_total", "Records appended.");

@@ -97,7 +97,8 @@ export class ReplicaManager implements StoreListener {
           assert(effect.baseOffset === endOffset, `append at ${effect.baseOffset}, but the log ends at ${endOffset}`);
           assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
           replica.acceptedBytes += batch.length;
-          replica.log.append(batch, effect.lastOffset, effect.leaderEpoch);
+          // A log that throws here leaves core and log at different ends: nothing may be served any more.
+          this.#events.guard(() => replica.log.append(batch, effect.lastOffset, effect.leaderEpoch));
           break;
         }
         case "answer":

@@ -53,6 +53,11 @@ export class Request<K extends ApiKey> {
     return Math.max(0, Math.min(boundMs, waitMs, deadlineMs === 0 ? boundMs : deadlineMs));
   }
 
+  /** D-26: the client has given it up; work not yet begun for it is dropped. */
+  isPastDeadline(nowMs: number): boolean {
+    return this.header.deadlineMs > 0 && nowMs >= this.receivedMs + this.header.deadlineMs;
+  }
+
   respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = []): void {
     this.#send(response, bodies, false);
     this.#finish(undefined);

@@ -4,6 +4,8 @@ import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { batchOf, BrokerWorld, startWorld } from "./support.ts";
 
+const PRODUCE_HEADER = { api: API.PRODUCE, version: 0, correlationId: 77, deadlineMs: 0 };
+
 describe("a full disk", () => {
   test("below the low-space mark produce is refused, not appended, reads go on; it heals when space returns", async () => {
     const { broker, client } = await startWorld({ capacityBytes: 2 ** 26 });
@@ -87,9 +89,8 @@ describe("budgets", () => {
     const { broker, client } = await startWorld();
     const topicId = await client.createTopic("t");
     const batch = batchOf(["x"], { padBytes: 20_000 });
-    const header = { api: API.PRODUCE, version: 0, correlationId: 77, deadlineMs: 0 };
     const request = { acks: -1, timeoutMs: 1_000, entries: [{ topicId, partition: 0, leaderEpoch: -1 }] };
-    const [envelope] = encodeRequest(header, request, [batch]);
+    const [envelope] = encodeRequest(PRODUCE_HEADER, request, [batch]);
     const half = await broker.connect();
     half.connection.send(envelope === undefined ? [] : [envelope]);
     await broker.world.runFor(9_000);
@@ -117,16 +118,30 @@ describe("budgets", () => {
   });
 
   test("a closed connection gives back what it held", async () => {
-    const { broker, client } = await startWorld();
+    const { broker, client } = await startWorld({ config: { "connection.unsent.bytes": "1MiB" } });
     const topicId = await client.createTopic("t");
+    const batch = batchOf(["x"], { padBytes: 500_000 });
+    await client.produce(topicId, batch.slice());
     for (let round = 0; round < 3; round++) {
       const other = await broker.connect();
+      for (let index = 0; index < 10; index++) void other.sendFetch(topicId, 1, { maxWaitMs: 20_000 });
+      // Some of them long answers that nobody takes, and half a request.
+      other.connection.pause();
       for (let index = 0; index < 10; index++) void other.sendFetch(topicId, 0, { maxWaitMs: 20_000 });
+      other.connection.send(
+        encodeRequest(
+          PRODUCE_HEADER,
+          { acks: 1, timeoutMs: 1, entries: [{ topicId, partition: 0, leaderEpoch: -1 }] },
+          [batch],
+        ).slice(0, 1),
+      );
       await broker.world.runFor(100);
       other.connection.destroy();
       await broker.world.runFor(2_000);
     }
-    expect(broker.metrics.gauges.get("delayed_operations")).toBe(0);
+    for (const gauge of ["delayed_operations", "requests_inflight", "request_inflight_bytes", "unsent_bytes"]) {
+      expect([gauge, broker.metrics.gauges.get(gauge)]).toEqual([gauge, 0]);
+    }
     expect(broker.metrics.gauges.get("connections")).toBe(1);
   });
 });

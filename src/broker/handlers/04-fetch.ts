@@ -5,6 +5,7 @@
 // order asked, so a client that asks in rotation starves none. One entry gets at most 1 MiB (or one batch) an answer, and a long answer goes
 // out in parts (D-24). Between high watermark and log end: empty. Below the log start or above the end: OFFSET_OUT_OF_RANGE (S-17).
 import type { API } from "../../wire/native/apis.ts";
+import { LIMITS } from "../../wire/native/protocol.ts";
 import { FetchOperation } from "../fetch-operation.ts";
 import type { Request } from "../request.ts";
 import type { Services } from "../services.ts";
@@ -16,5 +17,10 @@ export function handleFetch(services: Services, request: Request<typeof API.FETC
   // S-21: never wait for more than may be answered.
   const minBytes = Math.min(body.minBytes, maxBytes);
   const waitMs = request.waitBudgetMs(config["fetch.max.wait.ms"], body.maxWaitMs);
-  return purgatory.run(new FetchOperation(services, request, { minBytes, maxBytes, waitMs }));
+  let entryBytes = 0;
+  for (const entry of body.entries) {
+    entryBytes += Math.max(0, Math.min(entry.maxBytes, LIMITS.LOGICAL_MESSAGE_BODY_BYTES));
+  }
+  const answerBytesMax = Math.min(maxBytes, entryBytes);
+  return purgatory.run(new FetchOperation(services, request, { minBytes, maxBytes, answerBytesMax, waitMs }));
 }

@@ -17,7 +17,12 @@ export async function handleCreateTopics(
   request: Request<typeof API.CREATE_TOPICS>,
 ): Promise<void> {
   const topics: Answer[] = [];
-  for (const wish of request.body.topics) topics.push(await create(services, wish, request.body.validateOnly));
+  for (const wish of request.body.topics) {
+    const isLate = request.isPastDeadline(services.clock.monoMs());
+    topics.push(
+      isLate ? refused(wish, "REQUEST_TIMED_OUT", null) : await create(services, wish, request.body.validateOnly),
+    );
+  }
   request.respond({ topics });
 }
 

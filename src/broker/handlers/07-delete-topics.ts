@@ -14,7 +14,10 @@ export async function handleDeleteTopics(
   request: Request<typeof API.DELETE_TOPICS>,
 ): Promise<void> {
   const topics: Answer[] = [];
-  for (const name of request.body.names) topics.push(await mark(services, name));
+  for (const name of request.body.names) {
+    const isLate = request.isPastDeadline(services.clock.monoMs());
+    topics.push(isLate ? { name, error: "REQUEST_TIMED_OUT", message: null } : await mark(services, name));
+  }
   request.respond({ topics });
 }
 
