@@ -3,7 +3,7 @@ import { OttlaError } from "../model/errors.ts";
 import { UUID_BYTES, type Uuid, uuidFromBytes } from "../model/ids.ts";
 import { type DirectoryEntry, FileError, type FileHandle } from "../ports/files.ts";
 import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "./faults.ts";
-import { CHECKPOINT_DIR, JOURNAL_DIR, join, METADATA_DIR, RESERVE, SUPERBLOCK } from "./paths.ts";
+import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
 import { commitState, recover, type Recovered } from "./recovery.ts";
 import { unlinkIfThere, withFile } from "./segments.ts";
 import { LogStoreImpl } from "./store.ts";
@@ -12,7 +12,7 @@ import type { LogStore, RestartKind, StorageConfig, StorageDeps } from "./types.
 
 const SUPERBLOCK_NEW = `${SUPERBLOCK}.new`;
 /** What may be in a directory whose first start was cut short. */
-const OWN_NAMES = new Set([JOURNAL_DIR, CHECKPOINT_DIR, METADATA_DIR, RESERVE, SUPERBLOCK_NEW, "lost+found"]);
+const OWN_NAMES = new Set([JOURNAL_DIR, CHECKPOINT_DIR, RESERVE, SUPERBLOCK_NEW, "lost+found"]);
 const isLockName = (name: string): boolean => /^\.?lock\b/.test(name);
 
 /** Rejects with OttlaError: DATA_DIR_*, DATA_DAMAGED, STORAGE_FULL, DISK_FAILED ("during recovery: ..."). */
@@ -67,6 +67,9 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<Superb
   if (!entries.some((entry) => entry.name === SUPERBLOCK)) {
     const foreign = entries.find((entry) => !OWN_NAMES.has(entry.name) && !isLockName(entry.name));
     if (foreign === undefined) return undefined;
+    if (entries.some((entry) => entry.name === JOURNAL_DIR) && foreign.kind === "directory") {
+      throw new OttlaError("DATA_DAMAGED", `${config.directory} has lost its ${SUPERBLOCK}: it holds ${foreign.name}`);
+    }
     throw new OttlaError(
       "DATA_DIR_FOREIGN",
       `${config.directory} is not empty and no data directory of Ottla: it holds ${foreign.name}`,

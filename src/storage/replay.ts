@@ -67,7 +67,9 @@ export async function surveyJournals(
   for (let generation = image.generation; ; generation++) {
     const opened = await openJournal(deps, { root: options.root, generation });
     const fault = headerFault(opened?.header, { ...options, previous: files.at(-1), generation });
-    if (opened === undefined || opened.header === undefined || fault !== undefined) {
+    // A file that begins a chain of its own was made by a recovery that did not come to its end.
+    const isAbandoned = files.length > 0 && opened?.header?.prevGeneration === 0;
+    if (opened === undefined || opened.header === undefined || fault !== undefined || isAbandoned) {
       await opened?.handle.close();
       // The superblock's own generation was durable before the superblock; a later one counts once its header is whole.
       if (generation === image.generation)
@@ -130,7 +132,7 @@ function headerFault(
     return `journal ${name} says that it is generation ${header.generation}`;
   if (header.directoryId !== expected.directoryId) return `journal ${name} belongs to another directory`;
   const { previous } = expected;
-  if (previous === undefined) return undefined;
+  if (previous === undefined || header.prevGeneration === 0) return undefined;
   const follows =
     header.prevCrc === previous.end.lastCrc &&
     header.prevSequence === previous.end.lastSequence &&

@@ -22,6 +22,8 @@ export class MemoryFiles implements Files {
   readonly image: DiskImage;
   /** Sees every operation before it happens; what it throws is the operation's outcome. */
   onOperation: (operation: Operation) => void = () => undefined;
+  /** Microtasks that the next operation takes. */
+  delayTurns: () => number = () => 1;
   capacityBytes = Number.POSITIVE_INFINITY;
   operations = 0;
   #isKilled = false;
@@ -37,7 +39,7 @@ export class MemoryFiles implements Files {
   }
 
   async run<T>(kind: string, path: string, work: () => T): Promise<T> {
-    await undefined;
+    for (let turn = this.delayTurns(); turn > 0; turn--) await undefined;
     if (this.#isKilled) return new Promise<T>(() => undefined);
     this.operations++;
     this.onOperation({ kind, path, number: this.operations });

@@ -1,0 +1,226 @@
+// A random life of a store beside a model of it: what a log may be after a crash is one of the states it went through, none older
+// than what was reported.
+import { createRng, type Rng } from "../../src/base/rng.ts";
+import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
+import type { DiskImage } from "../../src/sim/disk-image.ts";
+import type { LogStoreImpl } from "../../src/storage/store.ts";
+import type { EpochEntry, LogSpec, ReplicaLog, StorageConfig, StoreListener } from "../../src/storage/types.ts";
+import { MemoryFiles } from "./memory-files.ts";
+import { makeBatch, makeDeps, openStore, settle, specOf } from "./support.ts";
+
+interface State {
+  readonly batches: readonly Uint8Array[];
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly epochs: readonly EpochEntry[];
+  readonly truncations: number;
+}
+
+/** All states of one log, oldest first, and how many of them are known to be written and durable. */
+export class LogModel {
+  readonly spec: LogSpec;
+  readonly states: State[] = [];
+  written = 0;
+  durable = 0;
+  isDeleting = false;
+
+  constructor(spec: LogSpec) {
+    this.spec = spec;
+  }
+
+  get last(): State {
+    return this.states.at(-1) as State;
+  }
+
+  note(log: ReplicaLog, batches: readonly Uint8Array[]): number {
+    const { startOffset, endOffset, truncations } = log;
+    this.states.push({ batches, startOffset, endOffset, truncations, epochs: [...log.epochs] });
+    return this.states.length - 1;
+  }
+
+  /** The newest state that this event proves. */
+  indexOf(endOffset: number, truncations: number): number {
+    for (let index = this.states.length - 1; index > 0; index--) {
+      const state = this.states[index] as State;
+      if (state.truncations === truncations && state.endOffset <= endOffset) return index;
+    }
+    return 0;
+  }
+}
+
+/** The disk and the bounds at one moment. */
+export interface Snapshot {
+  readonly operation: string;
+  readonly image: DiskImage;
+  readonly logs: readonly {
+    readonly model: LogModel;
+    readonly written: number;
+    readonly durable: number;
+    readonly isDeleting: boolean;
+  }[];
+}
+
+export interface Trace {
+  readonly snapshots: Snapshot[];
+  readonly files: MemoryFiles;
+  readonly operations: number;
+}
+
+export const traceConfig: Partial<StorageConfig> = {
+  segmentBytes: 700,
+  indexIntervalBytes: 150,
+  journalPinnedBytes: 4096,
+  tailCacheBytes: 500,
+  openFilesMax: 3,
+};
+
+export class TraceRun implements StoreListener {
+  readonly #rng: Rng;
+  readonly #models = new Map<ReplicaLog, LogModel>();
+  readonly files = new MemoryFiles();
+  readonly snapshots: Snapshot[] = [];
+  readonly #actions: number;
+  #epoch = 0;
+  #topics = 0;
+  #fill = 0;
+
+  constructor(seed: number, actions: number) {
+    this.#rng = createRng(seed);
+    this.#actions = actions;
+  }
+
+  async run(): Promise<Trace> {
+    const delays = this.#rng.fork("delays");
+    this.files.delayTurns = () => delays.between(1, 12);
+    const store = await openStore(this.files, traceConfig);
+    store.listen(this);
+    for (let partition = 0; partition < 3; partition++) await this.#create(store, partition);
+    this.files.onOperation = ({ kind, path, number }) => this.#snapshot(`${number} ${kind} ${path}`);
+    for (let action = 0; action < this.#actions; action++) await this.#act(store);
+    await settle();
+    await store.close();
+    return { snapshots: this.snapshots, files: this.files, operations: this.files.operations };
+  }
+
+  #snapshot(operation: string): void {
+    const logs = [...this.#models.values()].map((model) => ({
+      model,
+      written: model.written,
+      durable: model.durable,
+      isDeleting: model.isDeleting,
+    }));
+    this.snapshots.push({ operation, image: this.files.image.clone(), logs });
+  }
+
+  async #create(store: LogStoreImpl, partition: number): Promise<void> {
+    const log = await store.createLog(specOf("t", partition, ++this.#topics));
+    const model = new LogModel({ topicId: log.topicId, topic: log.topic, partition: log.partition });
+    model.note(log, []);
+    this.#models.set(log, model);
+  }
+
+  async #act(store: LogStoreImpl): Promise<void> {
+    const rng = this.#rng;
+    const choice = rng.below(100);
+    const [log, model] = rng.pick([...this.#models].filter(([, each]) => !each.isDeleting));
+    if (choice < 70) return this.#append(log, model);
+    if (choice < 78) return void (await settle(1));
+    if (choice < 85) return this.#truncate(log, model);
+    if (choice < 89) return this.#startEpoch(log, model);
+    if (choice < 93) return this.#advanceStart(log, model);
+    if (choice < 96) return store.checkpoint();
+    if (choice < 98) return void store.checkpoint();
+    model.isDeleting = true;
+    await store.deleteLog(log);
+    await this.#create(store, log.partition);
+  }
+
+  #append(log: ReplicaLog, model: LogModel): void {
+    const count = this.#rng.between(1, 4);
+    if (this.#rng.chance(0.1)) this.#epoch++;
+    const epoch = Math.max(this.#epoch, log.epochs.at(-1)?.epoch ?? 0);
+    const batch = makeBatch(log.endOffset, { count, epoch, fill: ++this.#fill, valueBytes: this.#rng.between(0, 60) });
+    log.append(batch, (log.endOffset + count - 1) as Offset, epoch as LeaderEpoch);
+    model.note(log, [...model.last.batches, batch]);
+  }
+
+  async #truncate(log: ReplicaLog, model: LogModel): Promise<void> {
+    const { batches, startOffset, endOffset } = model.last;
+    const offsets = batches.map((batch) => baseOf(batch)).filter((base) => base >= startOffset);
+    if (offsets.length === 0) return;
+    const to = this.#rng.pick(offsets.slice(-6));
+    if (to >= endOffset) return;
+    const cut = log.truncate(to as Offset);
+    await this.#control(log, model, {
+      done: cut,
+      batches: batches.filter((batch) => baseOf(batch) < to),
+      isApplied: () => log.endOffset === to && log.truncations > model.last.truncations,
+    });
+  }
+
+  async #startEpoch(log: ReplicaLog, model: LogModel): Promise<void> {
+    this.#epoch = Math.max(this.#epoch, log.epochs.at(-1)?.epoch ?? 0) + 1;
+    const epoch = this.#epoch;
+    const done = log.startEpoch(epoch as LeaderEpoch);
+    await this.#control(log, model, {
+      done,
+      batches: model.last.batches,
+      isApplied: () => log.epochs.at(-1)?.epoch === epoch,
+    });
+  }
+
+  async #advanceStart(log: ReplicaLog, model: LogModel): Promise<void> {
+    const to = this.#rng.between(log.startOffset, log.durableEnd);
+    if (to <= log.startOffset) return;
+    const done = log.advanceStart(to as Offset);
+    await this.#control(log, model, { done, batches: model.last.batches, isApplied: () => log.startOffset === to });
+  }
+
+  /** Notes the state in the turn in which it is taken, and that it is durable when the call resolves. */
+  async #control(
+    log: ReplicaLog,
+    model: LogModel,
+    options: { done: Promise<void>; batches: readonly Uint8Array[]; isApplied: () => boolean },
+  ): Promise<void> {
+    while (!options.isApplied()) await undefined;
+    const index = model.note(log, options.batches);
+    await options.done;
+    model.durable = Math.max(model.durable, index);
+    model.written = Math.max(model.written, index);
+  }
+
+  onWritten(log: ReplicaLog, endOffset: Offset, truncations: number): void {
+    const model = this.#models.get(log);
+    if (model !== undefined) model.written = Math.max(model.written, this.#proven(model, endOffset, truncations));
+  }
+
+  onDurable(log: ReplicaLog, endOffset: Offset, truncations: number): void {
+    const model = this.#models.get(log);
+    if (model !== undefined) model.durable = Math.max(model.durable, this.#proven(model, endOffset, truncations));
+  }
+
+  /** The first state with these: a later one may differ by an epoch or a log start that is not proven yet. */
+  #proven(model: LogModel, endOffset: number, truncations: number): number {
+    return model.states.findIndex((state) => state.truncations === truncations && state.endOffset === endOffset);
+  }
+
+  onRefused(): void {
+    throw new Error("refused on a disk with room");
+  }
+
+  onRoomChanged(): void {
+    // The trace appends whatever the budget says.
+  }
+
+  onDiskFailed(error: Error): void {
+    throw error;
+  }
+}
+
+const baseOf = (batch: Uint8Array): number => new DataView(batch.buffer, batch.byteOffset).getInt32(4);
+
+/** Opens a disk as a new process would. */
+export function reopen(image: DiskImage): Promise<LogStoreImpl> {
+  const files = new MemoryFiles(image);
+  return openStore(files, traceConfig, makeDeps(files));
+}
