@@ -6,31 +6,35 @@ export interface Stage {
   readonly command: readonly string[];
 }
 
+type Say = (line: string) => void;
+
 /** Runs all of them, also after a failure, and ends with a line that names what failed. Exit code of the first failure, or 0. */
-export function runAll(stages: readonly Stage[]): number {
-  const failed = stages.map((stage) => ({ name: stage.name, code: runStage(stage) })).filter(({ code }) => code !== 0);
+export function runAll(stages: readonly Stage[], say: Say = console.error): number {
+  const failed = stages
+    .map((stage) => ({ name: stage.name, code: runStage(stage, say) }))
+    .filter(({ code }) => code !== 0);
   const names = failed.map(({ name }) => name).join(", ");
-  console.error(failed.length === 0 ? `all ${stages.length} stages passed` : `FAILED: ${names}`);
+  say(failed.length === 0 ? `all ${stages.length} stages passed` : `FAILED: ${names}`);
   return failed[0]?.code ?? 0;
 }
 
 /** Stops at the first failure and gives its exit code; 0 when all passed. */
-export function runUntilFailure(stages: readonly Stage[]): number {
+export function runUntilFailure(stages: readonly Stage[], say: Say = console.error): number {
   for (const stage of stages) {
-    const code = runStage(stage);
+    const code = runStage(stage, say);
     if (code !== 0) return code;
   }
   return 0;
 }
 
 /** Standard input is closed for every stage. */
-function runStage({ name, command }: Stage): number {
+function runStage({ name, command }: Stage, say: Say): number {
   const startedMs = performance.now();
   const [program, ...args] = command;
   const run = spawnSync(program ?? "", args, { stdio: ["ignore", "inherit", "inherit"] });
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const how = run.error?.message ?? `exit ${run.status ?? run.signal}`;
-  console.error(`${name}: ${run.status === 0 ? "ok" : `FAILED (${how})`} in ${seconds} s`);
+  say(`${name}: ${run.status === 0 ? "ok" : `FAILED (${how})`} in ${seconds} s`);
   return run.status ?? 1;
 }
 

@@ -193,10 +193,14 @@ describe("the test runner", () => {
       name: `exits ${code}`,
       command: [process.execPath, "-e", `process.exit(${code})`],
     });
-    expect(runUntilFailure([stage(0), stage(7), stage(8)])).toBe(7);
-    expect(runAll([stage(0), stage(7), stage(8), stage(0)])).toBe(7);
-    expect(runAll([stage(0), { name: "no such tool", command: ["ottla-no-such-tool"] }])).toBe(1);
-    expect(runAll([stage(0)])).toBe(0);
+    const said: string[] = [];
+    const say = (line: string): void => void said.push(line);
+    expect(runUntilFailure([stage(0), stage(7), stage(8)], say)).toBe(7);
+    expect(runAll([stage(0), stage(7), stage(8), stage(0)], say)).toBe(7);
+    expect(said.at(-1)).toBe("FAILED: exits 7, exits 8");
+    expect(runAll([stage(0), { name: "no such tool", command: ["ottla-no-such-tool"] }], say)).toBe(1);
+    expect(runAll([stage(0)], say)).toBe(0);
+    expect(said.at(-1)).toBe("all 1 stages passed");
   });
 });
 
