@@ -42,9 +42,16 @@ export async function withBrokerProcess<T>(
       `ws://${address}`,
       ...flags,
     ];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+    let log = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      log = (log + text).slice(-4000);
+    });
     try {
       return await use({ address, directory, child });
+    } catch (error) {
+      process.stderr.write(`the node's log ends:\n${log}\n`);
+      throw error;
     } finally {
       if (child.exitCode === null) {
         child.kill("SIGKILL");
