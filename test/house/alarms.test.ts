@@ -7,6 +7,8 @@ import { CORE_FOLDERS, faultsOf, strayFiles } from "./rules.ts";
 import { copyOf, plant, runTool } from "./tree.ts";
 
 const CONFIGS = ["package.json", "tsconfig.json", "tsconfig.base.json", "tsconfig.core.json", "tsconfig.test.json"];
+/** Tools are started as processes here; on a loaded machine that takes its time. */
+const SLOW_MS = 120_000;
 const copies: string[] = [];
 
 function freshCopy(paths: readonly string[]): string {
@@ -73,7 +75,7 @@ const LAYER_FAULTS: readonly { readonly path: string; readonly source: string; r
   },
 ];
 
-describe("the layer check", () => {
+describe("the layer check", { timeout: SLOW_MS }, () => {
   let faults: string[] = [];
 
   beforeAll(() => {
@@ -81,7 +83,7 @@ describe("the layer check", () => {
     plant(root, "src/storage/log-store.ts", "export const openLogStore = 1;\n");
     for (const { path, source } of LAYER_FAULTS) plant(root, path, source);
     faults = layerFaults(root);
-  });
+  }, SLOW_MS);
 
   it.each(LAYER_FAULTS)("goes off: $says", ({ says }) => {
     expect(faults.filter((fault) => fault.startsWith(says))).not.toEqual([]);
@@ -101,7 +103,7 @@ describe("the layer check", () => {
   });
 });
 
-describe("the compiler", () => {
+describe("the compiler", { timeout: SLOW_MS }, () => {
   it.each([
     ["a Node built-in", 'import { readFileSync } from "node:fs";\nexport const planted = readFileSync;\n', "TS2591"],
     ["a Node global", "export const planted = (): void => process.exit(1);\n", "TS2591"],
@@ -131,7 +133,7 @@ describe("the compiler", () => {
   });
 });
 
-describe("the linter", () => {
+describe("the linter", { timeout: SLOW_MS }, () => {
   const FLOATING =
     "// Planted.\nasync function save(): Promise<void> {}\nexport function run(): void {\n  save();\n}\n";
   const lint = (path: string, source: string, flags: readonly string[]): { code: number; output: string } => {
@@ -172,7 +174,7 @@ describe("the linter", () => {
   });
 });
 
-describe("the test runner", () => {
+describe("the test runner", { timeout: SLOW_MS }, () => {
   it("fails on a failing test, on a file that does not load, and on an empty selection", () => {
     const root = freshCopy(["package.json", "vitest.config.ts"]);
     const head = 'import { expect, it } from "vitest";\n';
