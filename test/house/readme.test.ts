@@ -8,7 +8,7 @@ import { readmeScript } from "./readme-shell.ts";
 import { copyOf, needsBuild, plant, read, skipUnless } from "./tree.ts";
 
 const README_PORT = 7070;
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 240_000;
 
 let root = "";
 
