@@ -52,7 +52,7 @@ export class SimDisk {
   readonly faults: DiskFaults = { failingSyncs: 0, failingDirectorySyncs: 0, foreignBytes: 0, openFailures: 0 };
   readonly world: SimWorld;
   /** Called when a sync fails (D7), before its caller hears it. */
-  onFailedSync: () => void = () => undefined;
+  onFailedSync: (path: string) => void = () => undefined;
   readonly #rng: Rng;
   readonly #options: DiskOptions;
   readonly #writes = new Set<WriteUnderWay>();
@@ -220,7 +220,7 @@ export class SimDisk {
       if (this.faults.failingSyncs > 0) {
         this.faults.failingSyncs--;
         this.world.countFault("D7 failed sync");
-        this.onFailedSync();
+        this.onFailedSync(path);
         this.#image.failSync(file, this.randomChoices());
         if (this.#rng.chance(0.3)) this.#image.evictStale();
         throw new FileError("io", "datasync", path);
@@ -245,7 +245,7 @@ export class SimDisk {
       if (this.faults.failingDirectorySyncs > 0) {
         this.faults.failingDirectorySyncs--;
         this.world.countFault("D7 failed sync of a directory");
-        this.onFailedSync();
+        this.onFailedSync(path);
         throw new FileError("io", "syncDirectory", path);
       }
       this.#image.syncDirectory(node, sequence);
