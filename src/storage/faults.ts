@@ -3,6 +3,9 @@ import { OttlaError } from "../model/errors.ts";
 import { FileError, type FileHandle, type Files } from "../ports/files.ts";
 
 export const isNoSpace = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "no-space";
+/** Troubles that pass: what met them may be tried again later. Never true of a sync. */
+export const isPassing = (thrown: unknown): boolean =>
+  thrown instanceof FileError && (thrown.kind === "no-space" || thrown.kind === "too-many-open");
 export const isNotFound = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "not-found";
 
 const describe = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
@@ -33,6 +36,8 @@ export function openingFailure(thrown: unknown, directory: string): unknown {
   if (thrown.kind === "read-only" || thrown.kind === "denied") {
     return new OttlaError("DATA_DIR_READ_ONLY", `${directory} cannot be written: ${thrown.message}`, { cause: thrown });
   }
+  if (thrown.kind === "too-many-open")
+    return new OttlaError("STORAGE_ERROR", `${directory}: too many open files: ${thrown.message}`, { cause: thrown });
   if (thrown.kind === "no-space")
     return new OttlaError("STORAGE_FULL", `${directory}: no space left to open it: ${thrown.message}`, {
       cause: thrown,

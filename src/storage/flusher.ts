@@ -112,11 +112,17 @@ export class Flusher {
 
   async #flush(log: ReplicaLogImpl): Promise<void> {
     log.isFlushQueued = false;
-    if (log.isFlushing) {
+    if (log.flushing !== undefined) {
       log.isFlushWanted = true;
       return;
     }
-    log.isFlushing = true;
+    log.flushing = this.#flushNow(log);
+    await log.flushing;
+    log.flushing = undefined;
+    if (log.isFlushWanted) this.request(log);
+  }
+
+  async #flushNow(log: ReplicaLogImpl): Promise<void> {
     let isWanted: boolean;
     do {
       log.isFlushWanted = false;
@@ -125,6 +131,5 @@ export class Flusher {
         (thrown: unknown) => this.#onFailure(log, thrown),
       );
     } while (isWanted);
-    log.isFlushing = false;
   }
 }

@@ -11,7 +11,7 @@ import type { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { Timers, TimerHandle } from "../ports/timers.ts";
-import { diskFailed, isNoSpace } from "./faults.ts";
+import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
 import type { EpochEntry } from "./types.ts";
 import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
 
@@ -76,6 +76,8 @@ export interface JournalHost {
    * room for them now.
    */
   refuse(entries: Iterable<JournalEntry>, gaveUpReserve: boolean): JournalEntry[];
+  /** What cannot be written now never will. */
+  readonly isClosing: boolean;
   /** Gives up the reserve; false when there was none. */
   giveUpReserve(): Promise<boolean>;
   onJournalFailed(error: OttlaError): void;
@@ -300,8 +302,9 @@ export class Journal {
         break;
       } catch (thrown) {
         if (isNoSpace(thrown) && attempt === 0 && (await this.#host.giveUpReserve())) continue;
-        if (isNoSpace(thrown)) await this.#pause();
-        else this.#fail(diskFailed(thrown));
+        if (!isPassing(thrown)) this.#fail(diskFailed(thrown));
+        else if (this.#host.isClosing) this.#fail(storageFull(thrown));
+        else await this.#pause();
         if (this.#failure !== undefined) return false;
       }
     }

@@ -78,8 +78,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   #captured: Promise<LogCapture | undefined> | undefined;
   /** Owned by the store's flusher. */
   isFlushQueued = false;
-  isFlushing = false;
   isFlushWanted = false;
+  /** Resolves when the flush under way has ended. */
+  flushing: Promise<void> | undefined;
   isEpochsDirty = false;
 
   constructor(services: LogServices, image: LogImage, segments: Segments) {

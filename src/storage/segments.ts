@@ -40,6 +40,8 @@ export interface Segment {
   bytesSinceIndexEntry: number;
   /** Written since the last sync. */
   isDirty: boolean;
+  /** The index comes from a file, of which only the end was checked. */
+  isIndexFromFile: boolean;
   /** The index in memory is ahead of its file. */
   isIndexDirty: boolean;
 }
@@ -103,6 +105,7 @@ export class Segments {
       index: undefined,
       bytesSinceIndexEntry: 0,
       isDirty: false,
+      isIndexFromFile: false,
       isIndexDirty: false,
     };
   }
@@ -135,6 +138,8 @@ export class Segments {
     }
     segment.isDirty = true;
     await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.write(startPosition, chunks));
+    // A sync that ran beside the write has not covered it.
+    segment.isDirty = true;
     for (const batch of chunks) this.#appended(segment, batch);
     return sizeBytes;
   }
@@ -190,6 +195,7 @@ export class Segments {
     await this.#deps.handles.use(segment.path + LOG_SUFFIX, "open-or-create", async (handle) => {
       if ((await handle.size()) > 0) await handle.truncate(0);
     });
+    this.isDirectoryDirty = true;
     const active = this.#segments.at(-1);
     if (active?.sizeBytes === 0 && active.base === segment.base) this.#segments.pop();
     this.#segments.push(segment);
@@ -221,6 +227,7 @@ export class Segments {
     if (segment.index !== undefined) return segment.index;
     if (loaded !== undefined) {
       segment.index = loaded;
+      segment.isIndexFromFile = true;
       segment.bytesSinceIndexEntry = segment.sizeBytes - (loaded.count === 0 ? 0 : loaded.positionAt(loaded.count - 1));
       return loaded;
     }
@@ -362,6 +369,7 @@ export class Segments {
     segment.index = index;
     segment.bytesSinceIndexEntry = position - from;
     await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.truncate(position));
+    segment.isDirty = true;
   }
 
   /** Forgets the segments that lie wholly below `offset` and returns them; their files stay until `remove`. */
@@ -381,12 +389,25 @@ export class Segments {
       await this.#deps.handles.forget(segment.path + suffix);
       await unlinkIfThere(this.#deps.files, segment.path + suffix);
     }
+    this.isDirectoryDirty = true;
   }
 
   /** Reads whole batches of one segment, from the one that holds `offset` on, checked by CRC. */
   async read(offset: number, options: ReadOptions): Promise<ReadResult> {
-    const place = this.#find(offset);
-    const segment = present(this.#segments[place], "segment");
+    const segment = present(this.#segments[this.#find(offset)], "segment");
+    try {
+      return await this.#read(segment, offset, options);
+    } catch (thrown) {
+      if (!segment.isIndexFromFile) throw thrown;
+      // The index may be wrong where it was not checked (S-15): it is only a cache.
+      segment.isIndexFromFile = false;
+      segment.index = undefined;
+      await this.#rebuildIndex(segment);
+      return this.#read(segment, offset, options);
+    }
+  }
+
+  async #read(segment: Segment, offset: number, options: ReadOptions): Promise<ReadResult> {
     const end = segment.sizeBytes;
     const index = await this.loadIndex(segment);
     const path = segment.path + LOG_SUFFIX;

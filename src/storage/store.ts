@@ -6,7 +6,7 @@ import { type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/i
 import type { FileHandle } from "../ports/files.ts";
 import type { TimerHandle } from "../ports/timers.ts";
 import { type CheckpointDeps, removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
-import { diskFailed, isNoSpace, runLimited, storageError, storageFull, syncDirectory } from "./faults.ts";
+import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { ByteWriter } from "./format.ts";
 import { HandleCache } from "./handle-cache.ts";
@@ -52,6 +52,8 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   readonly checksum: StorageDeps["checksum"];
   readonly codecs: StorageDeps["codecs"];
   readonly #byKey = new Map<string, ReplicaLogImpl>();
+  /** By the name of the directory. */
+  readonly #byName = new Map<string, ReplicaLogImpl>();
   readonly #flusher: Flusher;
   readonly #space: SpaceWatch;
   readonly #creating = new Map<string, Promise<ReplicaLogImpl>>();
@@ -127,6 +129,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     );
     const log = new ReplicaLogImpl(this, image, segments);
     this.#byKey.set(keyOf(spec.topicId, spec.partition), log);
+    this.#byName.set(partitionDirectory(spec.topic, spec.partition), log);
     return log;
   }
 
@@ -195,16 +198,15 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     const name = partitionDirectory(spec.topic, spec.partition);
     while (this.#removals.has(name)) await this.#removals.get(name);
     this.#checkRunning();
-    for (const log of this.#byKey.values()) {
-      if (log.topic === spec.topic && log.partition === spec.partition) {
-        throw storageError(`${name} is the directory of topic id ${log.topicId}: delete that log first`);
-      }
-    }
+    const holder = this.#byName.get(name);
+    if (holder !== undefined)
+      throw storageError(`${name} is the directory of topic id ${holder.topicId}: delete that log first`);
     const logId = toLogId(this.#nextLogId++);
     try {
       await openLogDirectory(this.deps.files, { root: this.config.directory, metadata: { ...spec, logId } });
     } catch (thrown) {
       if (isNoSpace(thrown)) throw storageFull(thrown);
+      if (isPassing(thrown)) throw storageError(`${name} could not be made: ${String(thrown)}`, thrown);
       throw this.#fail(diskFailed(thrown));
     }
     while (this.gate !== undefined) await this.gate;
@@ -224,8 +226,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     try {
       await this.#control(KIND.CREATE, { log, body: body.bytes() });
     } catch (thrown) {
-      log.markDeleted();
-      this.#byKey.delete(keyOf(spec.topicId, spec.partition));
+      this.#forget(log);
       throw thrown;
     }
     return log;
@@ -257,8 +258,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     while (this.gate !== undefined) await this.gate;
     this.#checkRunning();
     if (known.isDeleted) return;
-    this.#byKey.delete(keyOf(log.topicId, log.partition));
-    known.markDeleted();
+    this.#forget(known);
     const deleted = this.#control(KIND.DELETE, { log: known, body: new Uint8Array(0) });
     const name = partitionDirectory(known.topic, known.partition);
     const removal = deleted.then(() => this.#removeDirectory(known)).finally(() => this.#removals.delete(name));
@@ -269,10 +269,16 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     await deleted;
   }
 
+  #forget(log: ReplicaLogImpl): void {
+    this.#byKey.delete(keyOf(log.topicId, log.partition));
+    this.#byName.delete(partitionDirectory(log.topic, log.partition));
+    log.markDeleted();
+  }
+
   /** Nothing of the log may be working on its files any more when its directory changes its name. */
   async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
     await this.#checkpoint;
-    while (log.isFlushing) await new Promise<void>((resolve) => this.deps.timers.defer(resolve));
+    await log.flushing;
     try {
       for (const segment of log.segments.all)
         for (const suffix of [".log", ".index"]) await this.handles.forget(segment.path + suffix);
@@ -310,6 +316,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   onGroupWritten(sizeBytes: number): void {
     this.#space.onWritten(sizeBytes);
     if (present(this.#journal, "journal").sizeBytes >= this.config.journalBytes) this.#startCheckpoint();
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing;
   }
 
   giveUpReserve(): Promise<boolean> {
@@ -356,9 +366,11 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     if (this.#diskFailure !== undefined) return this.#diskFailure;
     this.#diskFailure = error;
     this.#failure ??= error;
-    this.deps.logger.error("disk_failed", { error: error.message });
     this.#stopped.reject(error);
     this.#journal?.stop(error);
+    // A store that is closed on a full disk leaves what a crash would leave: nothing to stop for.
+    if (this.#isClosing && error.code === "STORAGE_FULL") return error;
+    this.deps.logger.error("disk_failed", { error: error.message });
     this.#listener?.onDiskFailed(error);
     return error;
   }
@@ -366,11 +378,11 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   /** True: try again. */
   async #flushFailed(log: ReplicaLogImpl, thrown: unknown): Promise<boolean> {
     if (log.isDeleted || this.#diskFailure !== undefined) return false;
-    if (!isNoSpace(thrown)) {
+    if (!isPassing(thrown)) {
       this.#fail(diskFailed(thrown));
       return false;
     }
-    if (await this.#space.giveUpReserve()) return true;
+    if (isNoSpace(thrown) && (await this.#space.giveUpReserve())) return true;
     if (this.#isClosing) {
       this.#stopped.reject(storageFull(thrown));
       return false;
@@ -399,7 +411,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   checkpoint(): Promise<void> {
     this.#checkpoint ??= this.#runCheckpoint()
       .catch((thrown: unknown) => {
-        if (isNoSpace(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
+        if (isPassing(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
         else if (!this.#isClosing || this.#diskFailure === undefined) this.#fail(diskFailed(thrown));
       })
       .finally(() => {
@@ -501,11 +513,6 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     } catch (thrown) {
       this.deps.logger.error("store_not_closed_clean", { error: String(thrown) });
     }
-  }
-
-  /** Syncs all that recovery wrote, at most two files at once. */
-  async syncRoot(): Promise<void> {
-    await runLimited([this.config.directory], 1, (path) => syncDirectory(this.deps.files, path));
   }
 }
 
