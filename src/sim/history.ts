@@ -70,6 +70,8 @@ export interface FaultHappened {
   readonly timeMs: number;
   readonly node: string;
   readonly fault: "process death" | "power loss" | "failed sync";
+  /** Of a failed sync: the file holds what acknowledgements rest on (a journal), not only what can be made again from it. */
+  readonly holdsPromises?: boolean;
 }
 
 /** The process stopped itself. */

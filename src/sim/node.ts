@@ -31,6 +31,8 @@ interface Process {
 
 /** Holds no data, only room: a failed sync of it can lose nothing. */
 const RESERVE = "/reserve";
+/** Acknowledgements rest on these directories' files. */
+const JOURNALS = ["/journal/", "/metadata/"];
 
 export type NodeState = "down" | "starting" | "running" | "stopping";
 
@@ -58,7 +60,8 @@ export class SimNode {
     parts.disk.onFailedSync = (path) => {
       if (path.endsWith(RESERVE)) return;
       this.#hasFailedSync = true;
-      this.#record("failed sync");
+      const holdsPromises = JOURNALS.some((part) => path.includes(part));
+      parts.record({ type: "fault", timeMs: parts.world.nowMs, node: name, fault: "failed sync", holdsPromises });
     };
   }
 
@@ -177,7 +180,7 @@ export class SimNode {
     this.#parts.onDown(this);
   }
 
-  #record(fault: "process death" | "power loss" | "failed sync"): void {
+  #record(fault: CrashKind): void {
     const { world, record } = this.#parts;
     record({ type: "fault", timeMs: world.nowMs, node: this.name, fault });
   }
