@@ -44,7 +44,14 @@ export async function syncLogs(deps: CheckpointDeps, logs: Iterable<ReplicaLogIm
 
 async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
   if (log.isDeleted) return;
-  for (const segment of [...log.segments.all]) if (!log.isDeleted) await syncSegment(deps, log.segments, segment);
+  for (const segment of [...log.segments.all]) {
+    try {
+      await syncSegment(deps, log.segments, segment);
+    } catch (thrown) {
+      // A segment that a truncation or a raised log start removed meanwhile is no failure of the disk (S-57).
+      if (!isNotFound(thrown) || log.segments.all.includes(segment)) throw thrown;
+    }
+  }
   if (log.isEpochsDirty) {
     const bytes = encodeEpochCheckpoint(log.epochs);
     log.isEpochsDirty = false;
@@ -69,6 +76,7 @@ async function orMark(work: Promise<void>, mark: () => void): Promise<void> {
 }
 
 async function syncSegment(deps: CheckpointDeps, segments: Segments, segment: Segment): Promise<void> {
+  if (!segments.all.includes(segment)) return;
   if (segment.isDirty) {
     segment.isDirty = false;
     await deps.handles.use(segment.path + LOG_SUFFIX, "write", datasync);

@@ -125,7 +125,7 @@ function imageToOpen(history: LogHistory): LogImage {
   const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
   const segments = image.segments.filter((segment, place) => {
     const end = image.segments[place + 1]?.base ?? image.endOffset;
-    return end > history.startOffset && segment.base < cutTo;
+    return Math.min(end, cutTo) > history.startOffset && segment.base < cutTo;
   });
   return { ...image, segments };
 }
