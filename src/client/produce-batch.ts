@@ -83,6 +83,8 @@ export class Lane {
   readonly #batches = new Ring<ProduceBatch>();
   /** Batches to be sent again, by sequence. */
   #retries: ProduceBatch[] = [];
+  /** The one of them that is under way. */
+  #sentAgain: ProduceBatch | undefined;
 
   constructor(topic: string, partition: number, acks: number) {
     this.topic = topic;
@@ -111,13 +113,22 @@ export class Lane {
     if (this.isBlocked) return undefined;
     const batch = this.head();
     if (batch === undefined || (batch.state === "open" && !batch.isDue)) return undefined;
-    return this.#retries.length > 0 && this.inFlightCount > 0 ? undefined : batch;
+    const isOneAtATime = this.#retries.length > 0 || this.#sentAgain !== undefined;
+    return isOneAtATime && this.inFlightCount > 0 ? undefined : batch;
   }
 
   /** Removes what `next` gave. */
   take(batch: ProduceBatch): void {
-    if (this.#retries[0] === batch) this.#retries.shift();
-    else this.#batches.shift();
+    if (this.#retries[0] === batch) {
+      this.#retries.shift();
+      this.#sentAgain = batch;
+    } else this.#batches.shift();
+  }
+
+  /** The request that carried the batch has ended. */
+  landed(batch: ProduceBatch): void {
+    this.inFlightCount--;
+    if (this.#sentAgain === batch) this.#sentAgain = undefined;
   }
 
   /** First unsettled batch that is not in flight. */

@@ -272,7 +272,7 @@ export class Sender {
 
   #landed(target: Target, batches: readonly ProduceBatch[]): void {
     target.inFlightCount--;
-    for (const batch of batches) batch.lane.inFlightCount--;
+    for (const batch of batches) batch.lane.landed(batch);
   }
 
   #onAnswer(batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {

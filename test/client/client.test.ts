@@ -73,12 +73,17 @@ describe("connection", () => {
     const broker = await FakeBroker.start(world);
     broker.createTopic("t");
     const client = await world.connect();
+    const producer = client.producer();
+    await world.time.until(producer.prepare("t"));
     broker.metadataDelayMs = 40_000;
-    const error = await failure(world.time.until(client.admin().describeTopic("t")));
-    expect(error).toMatchObject({ code: "REQUEST_TIMED_OUT" });
+    const describing = failure(client.admin().describeTopic("t"));
+    await world.time.pass(10_000);
+    await world.time.until(producer.send("t", { value: "a sign of life" }));
+    expect(await world.time.until(describing)).toMatchObject({ code: "REQUEST_TIMED_OUT" });
     broker.metadataDelayMs = 0;
     await world.time.pass(60_000);
     expect(await world.time.until(client.admin().describeTopic("t"))).toMatchObject({ name: "t" });
+    expect(broker.connections).toHaveLength(1);
   });
 
   it("replaces a connection on which nothing comes back any more", async () => {

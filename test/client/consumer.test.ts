@@ -158,6 +158,21 @@ describe("consumer: moving and ending", () => {
     expect(() => consumer.seek("t", 9, "start")).toThrow(/does not read/);
   });
 
+  it("takes nothing of a fetch that was under way when it moved", async () => {
+    const { time, broker, consume } = await setUp();
+    for (let n = 0; n < 20; n++) broker.append("t", [String(n)]);
+    broker.fetchDelayMs = 50;
+    const consumer = consume({ maxPartitionBytes: 150 });
+    const iterator = consumer[Symbol.asyncIterator]();
+    const next = async () => text((await time.until(iterator.next())).value);
+    expect(await next()).toBe("0");
+    await time.pass(10);
+    consumer.seek("t", 0, { offset: 0 });
+    const seen = [];
+    for (let n = 0; n < 20; n++) seen.push(await next());
+    expect(seen).toEqual(numbers(0, 20));
+  });
+
   it("ends quietly when its signal fires, and when closed from elsewhere", async () => {
     const { time, consume } = await setUp();
     const { signal, abort, listeners } = createAbort();

@@ -59,6 +59,7 @@ export class FakeBroker {
   entriesPerPart = 1_000;
   createTopicsError: ErrorName | undefined;
   metadataDelayMs = 0;
+  fetchDelayMs = 0;
   #topicCount = 0;
   #listener: { close(): Promise<void> } | undefined;
   #produceRequestCount = 0;
@@ -287,7 +288,11 @@ export class FakeBroker {
     }
     const hasNews = bodies.length > 0 || entries.some((entry) => entry.error !== "NONE");
     const send = () => this.#sendParts(connection, header, entries, bodies);
-    if (hasNews) return send();
+    if (hasNews && this.fetchDelayMs === 0) return send();
+    if (hasNews) {
+      this.world.time.timers.after(this.fetchDelayMs, send);
+      return;
+    }
     this.world.time.timers.after(request.maxWaitMs, () => this.#fetchAgain(connection, { header, request }, send));
   }
 

@@ -194,6 +194,29 @@ describe("producer: refusals and unknown outcomes", () => {
     expect(broker.values("t")).toEqual(values);
   });
 
+  it("sends nothing past a batch that waits to be sent again, and nothing beside it until it is through", async () => {
+    const { time, broker, client } = await setUp();
+    broker.onProduce = ({ requestIndex }) =>
+      requestIndex === 0 || requestIndex === 3 ? { error: "BUSY", outcome: "not appended" } : undefined;
+    const producer = client.producer({ lingerMs: 10_000, batchBytes: 200 });
+    await time.until(producer.prepare("t"));
+    const send = (index: number) => producer.send("t", { value: `${index}${"x".repeat(80)}` });
+    const early = [send(0), send(1), send(2)];
+    void producer.flush();
+    await time.pass(2);
+    const late = [send(3), send(4)];
+    await time.until(Promise.all([producer.flush(), ...early, ...late]));
+    expect(broker.values("t").map((value) => value[0])).toEqual(["1", "2", "0", "3", "4"]);
+  });
+
+  it("gives up at the delivery timeout while a request is under way: unknown", async () => {
+    const { time, broker, client } = await setUp();
+    broker.onProduce = () => "swallow";
+    const producer = client.producer({ deliveryTimeoutMs: 5_000, requestTimeoutMs: 30_000 });
+    const error = await failure(time.until(producer.send("t", { value: "v" })));
+    expect(error).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "unknown" });
+  });
+
   it("gives up at the delivery timeout: not appended, not retriable any more, with the last cause", async () => {
     const { time, broker, client } = await setUp();
     broker.onProduce = () => ({ error: "NOT_ENOUGH_REPLICAS", outcome: "not appended" });
@@ -348,12 +371,14 @@ describe("producer: flush and close", () => {
   });
 
   it("flush includes sends that wait for room", async () => {
-    const { time, broker, client } = await setUp();
-    const producer = client.producer({ bufferBytes: 1_000, batchBytes: 500, lingerMs: 60_000 });
-    const sends = Array.from({ length: 20 }, () => producer.send("t", { value: "x".repeat(200) }));
-    await time.until(producer.flush(), 1_000);
-    expect(broker.values("t")).toHaveLength(20);
-    await Promise.all(sends);
+    for (let count = 15; count < 23; count++) {
+      const { time, broker, client } = await setUp();
+      const producer = client.producer({ bufferBytes: 1_000, batchBytes: 500, lingerMs: 60_000 });
+      const sends = Array.from({ length: count }, () => producer.send("t", { value: "x".repeat(200) }));
+      await time.until(producer.flush(), 1_000);
+      expect(broker.values("t")).toHaveLength(count);
+      await Promise.all(sends);
+    }
   });
 
   it("close ends in its time when the broker is silent, and every send is told", async () => {
