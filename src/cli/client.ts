@@ -7,6 +7,7 @@ import { loadCodecs } from "../platform/codecs.ts";
 import { createEntropy } from "../platform/entropy.ts";
 import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport } from "../platform/websocket.ts";
+import type { CompressionName } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
 import { rngFromSystem } from "./rng.ts";
 import type { GlobalFlags } from "./output.ts";
@@ -29,7 +30,7 @@ export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? 
 /** No proxy stands between two processes of one machine, so messages to it need no masking (RFC 6455, section 10.3). */
 const isLoopback = (address: string) => /^(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address);
 
-export async function openCliClient(flags: GlobalFlags): Promise<Client> {
+async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionName[]): Promise<Client> {
   const brokers = bootstrapOf(flags);
   const entropy = createEntropy();
   const deps = {
@@ -37,7 +38,7 @@ export async function openCliClient(flags: GlobalFlags): Promise<Client> {
     timers: createTimers(),
     transport: createWebSocketTransport({ masking: brokers.every(isLoopback) ? "zero" : "random" }),
     checksum: createChecksum(),
-    codecs: await loadCodecs(),
+    codecs: await loadCodecs(codecs),
     logger: stderrLogger(flags.verbose ?? 0),
     rng: rngFromSystem(entropy),
   };
@@ -52,8 +53,13 @@ export async function openCliClient(flags: GlobalFlags): Promise<Client> {
   }
 }
 
-export async function withClient<T>(flags: GlobalFlags, use: (client: Client) => Promise<T>): Promise<T> {
-  const client = await openCliClient(flags);
+/** `codecs`: those that the command may meet; loading all costs start time. */
+export async function withClient<T>(
+  flags: GlobalFlags,
+  use: (client: Client) => Promise<T>,
+  codecs: readonly CompressionName[] = [],
+): Promise<T> {
+  const client = await openCliClient(flags, codecs);
   try {
     return await use(client);
   } finally {

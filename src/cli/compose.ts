@@ -47,7 +47,8 @@ export async function composeNode(config: BrokerConfig, logger: Logger): Promise
       files: createFiles(),
       transport,
       checksum: createChecksum(),
-      codecs: await loadCodecs(),
+      // A broker checks and moves batches; it never compresses or decompresses one.
+      codecs: await loadCodecs([]),
       entropy,
       logger,
       metrics,

@@ -1,5 +1,5 @@
 // ottla consume: records of topics to stdout, as they are or in a format.
-import type { Consumer, ConsumerOptions, RecordBatchView } from "../../client/types.ts";
+import type { Client, Consumer, ConsumerOptions, RecordBatchView } from "../../client/types.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { ByteWriter } from "../byte-writer.ts";
 import { withClient } from "../client.ts";
@@ -28,7 +28,7 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
   };
   const limit = flags.count === undefined ? Number.POSITIVE_INFINITY : parseInteger(flags.count, "--count", { min: 1 });
   const format = output.isJson ? undefined : parseFormat(flags.format ?? "%v\\n");
-  return withClient(flags, async (client) => {
+  const print = async (client: Client): Promise<number> => {
     const consumer = client.consumer(options);
     const printer = new Printer(new ByteWriter(process.stdout), { format, limit });
     const off = onStopSignals({ onFirst: () => abort.abort(), onAgain: () => process.exit(EXIT.SIGINT) });
@@ -44,7 +44,9 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
       await printer.flush();
       await consumer.close();
     }
-  });
+  };
+  // Which codecs the batches are in is not known before they are read.
+  return withClient(flags, print, ["none", "gzip", "snappy", "lz4", "zstd"]);
 }
 
 /** Only the value and a line feed: the default, and the case that has to be fast. */

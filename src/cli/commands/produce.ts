@@ -1,6 +1,6 @@
 // ottla produce: stdin to a topic, one record per line. Holds no record longer than the client's buffer does.
 import { setTimeout as delay } from "node:timers/promises";
-import type { Acks, OutgoingRecord, Producer, ProducerOptions } from "../../client/types.ts";
+import type { Acks, Client, OutgoingRecord, Producer, ProducerOptions, TopicInfo } from "../../client/types.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import type { CompressionName } from "../../ports/codecs.ts";
@@ -47,6 +47,7 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
 
 /** Makes records of lines: what all have in common is said once. */
 interface RecordMaker {
+  /** The record is valid until the next call. */
   make(line: Uint8Array): OutgoingRecord;
 }
 
@@ -57,45 +58,50 @@ function recordMaker(flags: ProduceFlags): RecordMaker {
   });
   const delimiter = flags.keyDelimiter === undefined ? undefined : Buffer.from(flags.keyDelimiter);
   if (delimiter?.length === 0) throw new UsageError("--key-delimiter takes a text that is not empty");
-  const common = {
+  // One object for all records: enqueue copies what it is given before it returns.
+  const record: { -readonly [Name in keyof OutgoingRecord]: OutgoingRecord[Name] } = {
+    value: null,
     ...(headers.length > 0 ? { headers } : {}),
     ...(flags.partition === undefined ? {} : { partition: parseInteger(flags.partition, "--partition", { min: 0 }) }),
   };
   return {
     make: (line) => {
-      if (delimiter === undefined) return { ...common, value: line };
-      const at = Buffer.from(line.buffer, line.byteOffset, line.byteLength).indexOf(delimiter);
-      if (at < 0) return { ...common, value: line };
-      return { ...common, key: line.subarray(0, at), value: line.subarray(at + delimiter.length) };
+      const at = delimiter === undefined ? -1 : bufferOf(line).indexOf(delimiter);
+      record.key = at < 0 ? null : line.subarray(0, at);
+      record.value = at < 0 ? line : line.subarray(at + (delimiter?.length ?? 0));
+      return record;
     },
   };
 }
+
+const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 export async function produce({ args, flags, output }: Invocation<ProduceFlags>): Promise<number> {
   const topic = args[0] ?? "";
   const options = producerOptions(flags);
   const maker = recordMaker(flags);
   const rate = flags.rate === undefined ? undefined : parseInteger(flags.rate, "--rate", { min: 1 });
-  return withClient(flags, async (client) => {
+  const send = async (client: Client): Promise<number> => {
     const tally = new ProduceTally(output, flags.skipOversized === true);
     const producer = client.producer({ ...options, onBatch: (report) => tally.onBatch(report) });
     const info = await producer.prepare(topic);
-    if (flags.partition !== undefined && Number(flags.partition) >= info.partitions.length) {
-      throw new OttlaError(
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        `${topic} has ${info.partitions.length} partitions, no partition ${flags.partition}`,
-      );
-    }
+    refuseUnknownPartition(flags.partition, info);
     tally.startProgress();
-    const feed = new Feed({ producer, topic, maker, tally, rate });
-    const wasInterrupted = await feed.run(info.maxMessageBytes);
+    const wasInterrupted = await new Feed({ producer, topic, maker, tally, rate }).run(info.maxMessageBytes);
     // Without answers only a later request over the same connections tells that everything has arrived.
     if (options.acks === 0 && !wasInterrupted) await client.admin().offsets(topic);
     // After an ordinary end everything was flushed already.
     await producer.close({ timeoutMs: INTERRUPT_GRACE_MS });
     tally.finish(topic);
     return wasInterrupted ? EXIT.SIGINT : tally.exitCode;
-  });
+  };
+  return withClient(flags, send, [options.compression ?? "none"]);
+}
+
+function refuseUnknownPartition(partition: string | undefined, { name, partitions }: TopicInfo): void {
+  if (partition === undefined || Number(partition) < partitions.length) return;
+  const message = `${name} has ${partitions.length} partitions, no partition ${partition}`;
+  throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", message);
 }
 
 interface FeedParts {
