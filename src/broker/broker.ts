@@ -25,6 +25,9 @@ export type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
 /** The largest batch that any topic may allow; what is larger closes the connection instead of being answered. */
 const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
 
+/** Free space is a metric here; that produce is refused when it is low is storage's own watch. */
+const SWEEPS_PER_DISK_LOOK = 5;
+
 export function createBroker(deps: BrokerDeps, config: BrokerConfig): Broker {
   return new BrokerShell(deps, config);
 }
@@ -50,6 +53,7 @@ class BrokerShell implements Broker {
   #dispatcher: Dispatcher | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+  #sweepCount = 0;
 
   constructor(deps: BrokerDeps, config: BrokerConfig) {
     this.#deps = deps;
@@ -210,12 +214,21 @@ class BrokerShell implements Broker {
       onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher?.dispatch(...request),
       guard: (work: () => void) => this.#guard(work),
     };
-    return new ConnectionSet({ timers, logger, host, onSweep: () => this.#observe() }, this.#config["connections.max"]);
+    return new ConnectionSet({ timers, logger, host, onSweep: () => this.#sweep() }, this.#config["connections.max"]);
   }
 
   #roomChanged(): void {
     this.#intake?.drain();
     this.#topics?.retryFailed();
+  }
+
+  #sweep(): void {
+    this.#observe();
+    if (this.#sweepCount++ % SWEEPS_PER_DISK_LOOK !== 0 || this.#store === undefined) return;
+    this.#deps.files.freeBytes(this.#config["data.dir"]).then(
+      (bytes) => this.#metrics.diskFree.set(bytes),
+      (thrown: unknown) => this.#deps.logger.warn("free_space_unknown", { err: thrown }),
+    );
   }
 
   #observe(): void {

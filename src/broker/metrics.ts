@@ -24,6 +24,7 @@ export class BrokerMetrics {
   readonly leaderPartitions: Gauge;
   readonly offlinePartitions: Gauge;
   readonly controllerActive: Gauge;
+  readonly diskFree: Gauge;
   readonly delayed: Gauge;
   readonly inFlight: Gauge;
   readonly requestBytes: Gauge;
@@ -40,6 +41,7 @@ export class BrokerMetrics {
     this.leaderPartitions = metrics.gauge("leader_partitions", "Partitions led here.");
     this.offlinePartitions = metrics.gauge("offline_partitions", "Partitions without a leader.");
     this.controllerActive = metrics.gauge("controller_active", "1 on the active controller.");
+    this.diskFree = metrics.gauge("disk_free_bytes", "Free space on the disk of the data directory.");
     this.delayed = metrics.gauge("delayed_operations", "Requests waiting for an event.");
     this.inFlight = metrics.gauge("requests_inflight", "Requests received and not yet answered.");
     this.requestBytes = metrics.gauge("request_inflight_bytes", "Bytes of requests received and not yet answered.");

@@ -1,5 +1,7 @@
 // Full disks, slow readers, floods, failures and stops.
 import { describe, expect, test } from "vitest";
+import { utf8Decode } from "../../src/base/bytes.ts";
+import { baseOffsetAt } from "../../src/model/record-batch.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { batchOf, BrokerWorld, startWorld } from "./support.ts";
@@ -25,6 +27,40 @@ describe("a full disk", () => {
     broker.disk.faults.foreignBytes = 0;
     await broker.world.runFor(5_000);
     expect(await client.produce(topicId, batchOf(["c"]))).toMatchObject({ error: "NONE", baseOffset: 1 });
+    expect(broker.fatal).toEqual([]);
+  });
+
+  test("a write that meets a full disk is not appended, the offsets go on where they stopped, and every answer is true", async () => {
+    const config = { "disk.low.space.bytes": 0, "journal.bytes": "64KiB" };
+    const { broker, client } = await startWorld({ config, capacityBytes: 2 ** 24 });
+    const topicId = await client.createTopic("t", { partitions: 2 });
+    const appended: string[][] = [[], []];
+    const outcomes = new Set<string>();
+    const sendOne = async (value: string, partition: number) => {
+      const answer = await client.sendProduce(topicId, batchOf([value], { padBytes: 30_000 }), {
+        acks: partition === 0 ? -1 : 1,
+        partition,
+      });
+      const entry = answer.response?.entries[0];
+      outcomes.add(`${entry?.error} ${entry?.outcome}`);
+      const offsets = appended[partition] ?? [];
+      if (entry?.error === "NONE") offsets[entry.baseOffset] = value;
+    };
+    for (const foreignBytes of [0, 2 ** 24, 0]) {
+      broker.disk.faults.foreignBytes = foreignBytes;
+      const sends = Array.from({ length: 20 }, (_, index) => sendOne(`${foreignBytes}-${index};`, index % 2));
+      await broker.world.settle(Promise.all(sends));
+      await broker.world.runFor(5_000);
+    }
+    expect(outcomes).toEqual(new Set(["NONE appended", "STORAGE_FULL not appended"]));
+    for (const partition of [0, 1]) {
+      const values = appended[partition] ?? [];
+      expect((await client.fetch(topicId, 0, { partition })).highWatermark).toBe(values.length);
+      for (const [offset, value] of values.entries()) {
+        const { bytes } = await client.fetch(topicId, offset, { partition, partitionMaxBytes: 1 });
+        expect([offset, baseOffsetAt(bytes, 0), utf8Decode(bytes).includes(value)]).toEqual([offset, offset, true]);
+      }
+    }
     expect(broker.fatal).toEqual([]);
   });
 

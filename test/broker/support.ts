@@ -8,6 +8,9 @@ import type { TopicId } from "../../src/model/ids.ts";
 import { RecordBatchBuilder } from "../../src/model/records.ts";
 import type { MessageConnection } from "../../src/ports/transport.ts";
 import { type CrashKind, SimDisk } from "../../src/sim/disk.ts";
+import { openLaneLog } from "../../src/storage/lane-log.ts";
+import { decodeMetadataRecord } from "../../src/metadata/codec.ts";
+import type { MetadataRecord } from "../../src/metadata/records.ts";
 import { SimNetwork } from "../../src/sim/network.ts";
 import { createSimLogger, SimMetrics } from "../../src/sim/sim-ports.ts";
 import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, SimWorld } from "../../src/sim/world.ts";
@@ -43,6 +46,7 @@ export class BrokerWorld {
   metrics = new SimMetrics();
   #process: { readonly incarnation: Incarnation; readonly broker: Broker } | undefined;
   #boots = 0;
+  #bootId = 0;
 
   constructor(settings: WorldSettings = {}) {
     this.world = new SimWorld({ seed: settings.seed ?? 1, host });
@@ -88,7 +92,7 @@ export class BrokerWorld {
         logger: createSimLogger(world, "node1"),
         metrics: this.metrics,
         rng: world.fork(`broker ${++this.#boots}`),
-        bootId: "boot",
+        bootId: `boot ${this.#bootId}`,
       },
       this.config,
     );
@@ -107,6 +111,29 @@ export class BrokerWorld {
     this.#process.incarnation.end();
     this.network.forget(this.#process.incarnation);
     this.disk.crash(kind);
+    if (kind === "power loss") this.#bootId++;
+  }
+
+  /** The metadata log of a stopped broker. */
+  async metadataRecords(): Promise<MetadataRecord[]> {
+    const { world } = this;
+    const owner = world.startIncarnation("reader");
+    const deps = {
+      files: this.disk.files(owner),
+      clock: createSimClock(world, owner),
+      timers: createSimTimers(world, owner),
+      checksum: world.checksum,
+      codecs: host.codecs,
+      entropy: createSimEntropy(world, owner),
+      logger: createSimLogger(world, "reader"),
+      metrics: new SimMetrics(),
+      bootId: "reader",
+    };
+    const lane = await world.settle(openLaneLog(deps, { directory: "/data/metadata", segmentBytes: 2 ** 26 }));
+    const records: MetadataRecord[] = [];
+    await world.settle(lane.replay((offset, _epoch, value) => void records.push(decodeMetadataRecord(value, offset))));
+    await world.settle(lane.close());
+    return records;
   }
 
   /** A connection that has not said Hello. */

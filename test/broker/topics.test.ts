@@ -125,6 +125,21 @@ describe("deleting", () => {
     expect(broker.world.nowMs - startMs).toBeLessThan(1_000);
   });
 
+  test("D-28: a produce that waits meanwhile is told its fate, or that it is unknown", async () => {
+    const seen = new Set<string>();
+    // Which is durable first, the batch or the mark, is the seed's choice.
+    for (let seed = 1; seed <= 12 && seen.size < 2; seed++) {
+      const { broker, client } = await startWorld({ syncMs: 300, seed });
+      const topicId = await client.createTopic("t");
+      const producing = client.sendProduce(topicId, batchOf(["a"]), { timeoutMs: 20_000 });
+      const deleting = client.send(API.DELETE_TOPICS, { names: ["t"] });
+      const entry = (await broker.world.settle(producing)).response.entries[0];
+      seen.add(`${entry?.error} ${entry?.outcome}`);
+      await broker.world.settle(deleting);
+    }
+    expect(seen).toEqual(new Set(["NONE appended", "UNKNOWN_TOPIC_OR_PARTITION unknown"]));
+  });
+
   test("a deletion that a crash interrupted is finished after the restart", async () => {
     const { broker, client } = await startWorld();
     await client.createTopic("t", { partitions: 5 });
@@ -155,6 +170,29 @@ describe("restarts", () => {
     expect(fetched.highWatermark).toBe(3);
     epochs.push(fetched.leaderEpoch);
     for (let index = 1; index < epochs.length; index++) expect(epochs[index]).toBeGreaterThan(epochs[index - 1] ?? 0);
+  });
+
+  test("D-6, D-32: each start registers a new incarnation and says what the restart may have lost", async () => {
+    const broker = new BrokerWorld();
+    await broker.start();
+    for (const end of ["stop", "process death", "power loss", "stop"] as const) {
+      if (end === "stop") await broker.stop();
+      else broker.crash(end);
+      await broker.start();
+    }
+    await broker.stop();
+    const records = await broker.metadataRecords();
+    const registrations = records.filter((record) => record.type === "register-broker");
+    expect(registrations.map(({ restart }) => restart)).toEqual([
+      "first",
+      "clean",
+      "process-death",
+      "power-loss",
+      "clean",
+    ]);
+    expect(new Set(registrations.map(({ incarnationId }) => incarnationId)).size).toBe(5);
+    expect(new Set(registrations.map(({ directoryId }) => directoryId)).size).toBe(1);
+    expect(records[0]).toMatchObject({ type: "cluster", metadataVersion: 1 });
   });
 
   test("D-20: identity survives a restart; a directory whose metadata log is gone is refused", async () => {

@@ -105,7 +105,7 @@ describe("apply", () => {
     expect(() => history.image.apply(history.records.length, removal)).toThrow(/not marked/);
   });
 
-  test("Q-19, invariant 39: replaying the encoded records gives the same image, at every offset", () => {
+  test("D-23, Q-19, invariant 39: replaying the encoded records gives the same image, at every offset", () => {
     const step = fc.constantFrom("create", "delete", "remove", "restart");
     fc.assert(
       fc.property(fc.array(fc.tuple(step, fc.nat(4)), { maxLength: 30 }), (steps) => {

@@ -1,0 +1,53 @@
+// What becomes of an exception in a handler.
+import { describe, expect, test } from "vitest";
+import { AssertionFailure } from "../../src/base/assert.ts";
+import type { ClientConnection } from "../../src/broker/connection.ts";
+import { Dispatcher } from "../../src/broker/dispatcher.ts";
+import type { Services } from "../../src/broker/services.ts";
+import { API } from "../../src/wire/native/apis.ts";
+import { ResponseAssembler } from "../../src/wire/native/codec.ts";
+
+/** A dispatcher whose metadata throws this, and a connection that keeps what is sent. */
+function dispatchWith(thrown: unknown) {
+  const sent: Uint8Array[] = [];
+  const defects: unknown[] = [];
+  let released = 0;
+  const connection = {
+    clientId: "c",
+    send: (messages: readonly Uint8Array[]) => void sent.push(...messages),
+    release: (bytes: number) => {
+      released += bytes;
+    },
+  } as unknown as ClientConnection;
+  const services = {
+    get metadata() {
+      throw thrown;
+    },
+    clock: { monoMs: () => 1 },
+    metrics: { answered: () => undefined },
+    logger: { error: () => undefined },
+  } as unknown as Services;
+  const dispatcher = new Dispatcher(services, (defect) => defects.push(defect));
+  const header = { api: API.METADATA, version: 0, correlationId: 5, deadlineMs: 0 };
+  dispatcher.dispatch(connection, { header, request: { topics: null, after: null }, bodies: [] }, 10);
+  const [message] = sent;
+  const assembled = message === undefined ? undefined : new ResponseAssembler({ bodyBytesMax: 1 }).push(message);
+  const error = assembled?.kind === "message" ? assembled.message.header.error : undefined;
+  return { error, defects, released, inFlight: dispatcher.inFlightCount };
+}
+
+describe("dispatcher", () => {
+  test("an unexpected exception answers UNKNOWN_SERVER_ERROR for that request and gives its bytes back", () => {
+    expect(dispatchWith(new TypeError("x"))).toEqual({
+      error: "UNKNOWN_SERVER_ERROR",
+      defects: [],
+      released: 10,
+      inFlight: 0,
+    });
+  });
+
+  test("a broken invariant is never answered: the process must stop", () => {
+    const failure = new AssertionFailure("x");
+    expect(dispatchWith(failure)).toEqual({ error: undefined, defects: [failure], released: 0, inFlight: 1 });
+  });
+});
