@@ -81,6 +81,15 @@ export interface ProcessStopped {
   readonly node: string;
 }
 
+/** A process found its data directory damaged and did not start. No fault of the atlas excuses that. */
+export interface StartRefused {
+  readonly type: "start refused";
+  readonly timeMs: number;
+  readonly node: string;
+  readonly code: string;
+  readonly reason: string;
+}
+
 /** A broker sent a produce answer that says yes. */
 export interface ProduceAcknowledged {
   readonly type: "acknowledged";
@@ -112,6 +121,7 @@ export type HistoryEvent =
   | EndObserved
   | FaultHappened
   | ProcessStopped
+  | StartRefused
   | ProduceAcknowledged
   | TopicDeleted
   | BudgetObserved;

@@ -153,6 +153,8 @@ export class SimNode {
   #refused(incarnation: Incarnation, error: OttlaError): void {
     if (!incarnation.isAlive) return;
     this.refusal = error;
+    const { world, record } = this.#parts;
+    record({ type: "start refused", timeMs: world.nowMs, node: this.name, code: error.code, reason: error.message });
     this.#exit(incarnation, `refuses to start: ${error.code} ${error.message}`);
   }
 

@@ -4,15 +4,17 @@
 //   liveness   everything is mended: every producer must be acknowledged again within a bound
 //   end        producers end; every partition is read whole; the broker stops in order, starts, and all is read again
 import type { BrokerConfig } from "../model/config.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { CheckerSet } from "./checkers/all.ts";
 import type { Violation } from "./checkers/checker.ts";
 import { SimDisk } from "./disk.ts";
+import type { DiskImage } from "./disk-image.ts";
 import type { HistoryEvent } from "./history.ts";
 import { Nemesis } from "./nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
-import { recoverCopy, storageConfigFor } from "./platter.ts";
+import { type PlatterEnd, recoverCopy, storageConfigFor } from "./platter.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
 import { scanTopic } from "./workload/scanner.ts";
@@ -210,21 +212,25 @@ class SeedRun {
   }
 
   async #probe(): Promise<void> {
-    const { host, codecs } = this.#options;
-    const config = storageConfigFor(this.#node.config);
-    const ends = await recoverCopy(this.#node.disk.image, {
-      seed: this.#world.seed * 1000 + this.#probes++,
-      host,
-      codecs,
-      config,
-    });
+    const { name: node, disk } = this.#node;
     const timeMs = this.#world.nowMs;
+    const ends = await this.#recovered(disk.image).catch((thrown: unknown) => asOttlaError(thrown));
+    if (ends instanceof OttlaError) {
+      this.#record({ type: "start refused", timeMs, node, code: ends.code, reason: ends.message });
+      return;
+    }
     for (const { name, partitions } of this.#board.live) {
       for (let partition = 0; partition < partitions; partition++) {
         const endOffset = ends.find((end) => end.topic === name && end.partition === partition)?.endOffset ?? 0;
         this.#record({ type: "end", timeMs, source: "platter", topic: name, partition, endOffset });
       }
     }
+  }
+
+  #recovered(image: DiskImage): Promise<readonly PlatterEnd[]> {
+    const { host, codecs } = this.#options;
+    const seed = this.#world.seed * 1000 + this.#probes++;
+    return recoverCopy(image, { seed, host, codecs, config: storageConfigFor(this.#node.config) });
   }
 
   #record(event: HistoryEvent): void {

@@ -1,5 +1,6 @@
 // Invariant 16: what a node reported durable is on its platter. An end that a client was told is a durable end (one replica:
-// the high watermark is the durable end), so no later end, told or recovered from what a power loss left, may be below it.
+// the high watermark is the durable end), so no later end, told or recovered from what a power loss left, may be below it; nor
+// may a start be refused because the data directory is damaged.
 import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
@@ -25,6 +26,10 @@ export class DurableTruthChecker implements Checker {
         return undefined;
       case "end":
         return this.#end(event.source, partitionName(event), event.endOffset);
+      case "start refused":
+        return event.code === "DATA_DAMAGED"
+          ? { invariant: this.invariant, message: `${event.node} does not start: ${event.reason}` }
+          : undefined;
       case "topic deleting":
         for (const name of [...this.#told.keys()]) if (name.startsWith(`${event.topic}-`)) this.#told.delete(name);
         return undefined;

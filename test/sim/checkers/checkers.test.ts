@@ -129,6 +129,12 @@ it("invariant 16 finds an end below what was told to be durable", () => {
   expect(found(end("told", 7, 5), end("platter", 8, 4))).toEqual([16]);
 });
 
+it("invariant 16 finds a data directory that is refused as damaged", () => {
+  const refused = (code: string): HistoryEvent => ({ type: "start refused", timeMs: 1, node: "n", code, reason: "" });
+  expect(found(refused("DATA_DAMAGED"))).toEqual([16]);
+  expect(found(refused("DISK_FAILED"))).toEqual([]);
+});
+
 it("invariant 17 finds one record at two offsets", () => {
   expect(found(sent(0, 1), read(0, 2), read(1, 3, { value: "v0", sum: 0 }))).toEqual([17]);
 });
