@@ -42,15 +42,15 @@ export interface LibraryOptions {
 
 /** A client of a running cluster. Rejects with OttlaError CONNECTION_FAILED when no broker answers in time. */
 export async function connect(options: ConnectOptions & LibraryOptions = {}): Promise<Client> {
-  const [{ openClient }, { createChecksum }, { createClock }, codecs, { createEntropy }, websocket, { createRng }] =
+  const [{ openClient }, { createChecksum }, { createClock }, { createEntropy }, websocket, { createRng }, codecs] =
     await Promise.all([
       import("./client/client.ts"),
       import("./platform/checksum.ts"),
       import("./platform/clock.ts"),
-      import("./platform/codecs.ts"),
       import("./platform/entropy.ts"),
       import("./platform/websocket.ts"),
       import("./base/rng.ts"),
+      codecsOfProcess(),
     ]);
   const seed = new Uint32Array(4);
   createEntropy().fill(new Uint8Array(seed.buffer));
@@ -60,7 +60,7 @@ export async function connect(options: ConnectOptions & LibraryOptions = {}): Pr
     timers: timersThatKeepAlive(),
     transport: websocket.createWebSocketTransport(),
     checksum: createChecksum(),
-    codecs: await codecs.loadCodecs(),
+    codecs,
     logger: options.logger ?? silentLogger,
     rng: createRng([a, b, c, d]),
   };
@@ -125,6 +125,17 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
       closing ??= stop();
       return closing;
     },
+  };
+}
+
+/** All clients of a process share one set: the zstd module must not be started again while it is in use. */
+const codecsOfProcess = once(async () => (await import("./platform/codecs.ts")).loadCodecs());
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
   };
 }
 
