@@ -51,6 +51,9 @@ class BrokerShell implements Broker {
   #intake: ProduceIntake | undefined;
   #topics: TopicReconciler | undefined;
   #dispatcher: Dispatcher | undefined;
+  /** Rejects when the broker fails. */
+  readonly #failed: Promise<never>;
+  #rejectStart: (error: OttlaError) => void = () => {};
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #sweepCount = 0;
@@ -67,6 +70,10 @@ class BrokerShell implements Broker {
     this.#deadlines = new Deadlines(deps);
     this.#messageBytesMax = Math.min(MESSAGE_BYTES_MAX, config["connection.inflight.bytes"]);
     this.#connections = this.#makeConnections();
+    this.#failed = new Promise((_, reject) => {
+      this.#rejectStart = reject;
+    });
+    this.#failed.catch(() => undefined); // heard only by a start under way
   }
 
   get state(): BrokerState {
@@ -110,16 +117,17 @@ class BrokerShell implements Broker {
 
   async #start(): Promise<void> {
     try {
-      // The port first: a taken one must leave the data directory untouched. Who connects now waits until we serve.
       this.#connections.startSweeping();
+      // The port first: a taken one must leave the data directory untouched. Who connects now waits until we serve.
       this.#listener = await this.#listen();
-      await this.#open();
+      // A failure ends the start even when what it was waiting for never comes.
+      await Promise.race([this.#open(), this.#failed]);
+      if (this.#failure !== undefined) throw this.#failure;
     } catch (thrown) {
       await this.#giveUp();
       throw asOttlaError(thrown);
     }
-    if (this.#state !== "starting")
-      throw this.#failure ?? new OttlaError("CLOSED", "the broker was stopped while it started");
+    if (this.#state !== "starting") throw new OttlaError("CLOSED", "the broker was stopped while it started");
     this.#state = "running";
     this.#connections.serve();
     this.#deps.logger.info("broker_started", { address: this.address, clusterId: this.identity.clusterId });
@@ -264,11 +272,14 @@ class BrokerShell implements Broker {
   /** Nothing is answered any more: an answer might promise what the disk did not keep (D-13). */
   #fail(error: OttlaError): void {
     if (this.#state === "failed" || this.#state === "stopped") return;
+    const isStarting = this.#state === "starting";
     this.#state = "failed";
     this.#failure = error;
     this.#deps.logger.error("broker_failed", { code: error.code, message: error.message });
     this.#connections.destroyAll();
     this.#deadlines.stop();
+    this.#rejectStart(error);
+    if (isStarting) return; // whoever called start() is told
     for (const callback of this.#fatalCallbacks) callback(error);
   }
 
@@ -277,6 +288,10 @@ class BrokerShell implements Broker {
     if (this.#state === "starting") this.#state = "stopped";
     this.#connections.destroyAll();
     this.#deadlines.stop();
+    await this.#atMost(this.#config["shutdown.timeout.ms"], this.#release());
+  }
+
+  async #release(): Promise<void> {
     await this.#listener?.close();
     await this.#topics?.stop();
     await this.#closeFiles();

@@ -20,6 +20,7 @@ export class MetadataLog {
   readonly #onFailed: (error: OttlaError) => void;
   #last: Promise<unknown> = Promise.resolve();
   #pending = 0;
+  #isClosed = false;
   #failure: OttlaError | undefined;
 
   private constructor(lane: LaneLog, clock: Clock, onFailed: (error: OttlaError) => void) {
@@ -37,6 +38,7 @@ export class MetadataLog {
 
   /** Decides on the image as it is when its turn comes; resolves when the records are durable and applied. Never rejects for a refusal. */
   async propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
+    if (this.#isClosed) return { kind: "refused", error: "BROKER_NOT_AVAILABLE", message: "the broker is stopping" };
     if (this.#pending >= PROPOSALS_MAX)
       return { kind: "refused", error: "BUSY", message: "too many metadata changes wait" };
     this.#pending++;
@@ -54,7 +56,9 @@ export class MetadataLog {
     await this.#last;
   }
 
+  /** Takes no more proposals, finishes those it has. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.settled();
     await this.#lane.close();
   }

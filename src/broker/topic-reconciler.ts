@@ -49,14 +49,25 @@ export class TopicReconciler {
     this.#config = config;
   }
 
-  /** At start, before anything is served: every topic that is not being deleted. Rejects with the first error. */
+  /**
+   * At start, before anything is served: every topic that is not being deleted. A full disk is no reason not to start (D-18): what it keeps
+   * from being created is tried again. Rejects with any other error.
+   */
   async openAll(topics: Iterable<TopicImage>): Promise<void> {
     const wanted: [TopicImage, PartitionImage][] = [];
     for (const topic of topics) {
       if (topic.isDeleting) continue;
       for (const partition of topic.partitions) wanted.push([topic, partition]);
     }
-    await inChunks(wanted, ([topic, partition]) => this.#open(topic, partition));
+    await inChunks(wanted, async ([topic, partition]) => {
+      try {
+        await this.#open(topic, partition);
+      } catch (thrown) {
+        const error = asOttlaError(thrown);
+        if (error.code !== "STORAGE_FULL") throw thrown;
+        this.#tryLater(topic.topicId, error);
+      }
+    });
   }
 
   /** Resolves when the topic's logs are as the metadata of now says, or with why they are not (it is tried again). Never rejects. */

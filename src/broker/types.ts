@@ -48,7 +48,7 @@ export interface Broker {
   /** Known once started. */
   readonly identity: StoreIdentity;
   readonly state: BrokerState;
-  /** Called once, when the broker must not go on: DISK_FAILED, or a bug (its cause is an AssertionFailure). */
+  /** Called once, when a broker that was started must not go on: DISK_FAILED, or a bug (its cause is an AssertionFailure). */
   onFatal(callback: (error: OttlaError) => void): void;
   /** Ordered stop. Always ends, within shutdown.timeout.ms; calling it again waits for the same stop. */
   stop(): Promise<void>;

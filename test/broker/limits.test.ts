@@ -64,6 +64,27 @@ describe("a full disk", () => {
     expect(broker.fatal).toEqual([]);
   });
 
+  test("a topic whose logs a full disk kept from being created says so, and is served when there is room", async () => {
+    const config = { "disk.low.space.bytes": 0 };
+    const { broker, client } = await startWorld({ capacityBytes: 2 ** 24, config });
+    await broker.world.runFor(1_000);
+    // Room for a metadata record, not for a file.
+    broker.disk.faults.foreignBytes = broker.disk.freeBytes - 3_000;
+    const topics = [{ name: "t", partitions: 20, replicationFactor: -1, configs: [] }];
+    const { response } = await client.call(API.CREATE_TOPICS, { validateOnly: false, topics });
+    expect(response.topics[0]).toMatchObject({ error: "STORAGE_FULL" });
+    const [listed] = (await client.metadata()).topics;
+    if (listed === undefined) throw new Error("the topic is not in the metadata");
+    expect(await client.produce(listed.topicId, batchOf(["x"]), { partition: 19 })).toMatchObject({
+      outcome: "not appended",
+    });
+    broker.disk.faults.foreignBytes = 0;
+    await broker.world.runFor(5_000);
+    for (let partition = 0; partition < 20; partition++) {
+      expect(await client.produce(listed.topicId, batchOf(["x"]), { partition })).toMatchObject({ error: "NONE" });
+    }
+  });
+
   test("without pinned room produce waits in order, and a deadline that passes meanwhile says not appended", async () => {
     const config = { "journal.pinned.bytes": "64KiB" };
     const { broker, client } = await startWorld({ config, syncMs: 100 });
@@ -216,6 +237,18 @@ describe("ends", () => {
     expect(broker.broker.state).toBe("stopped");
     await broker.start();
     expect((await (await broker.connect()).fetch(topicId, 0)).highWatermark).toBe(1);
+  });
+
+  test("D-13: a sync that fails while starting refuses the start, gives the lock and the port back, and the next start is served", async () => {
+    const { broker, client } = await startWorld();
+    await client.createTopic("t");
+    broker.crash("process death");
+    broker.disk.faults.failingSyncs = 1;
+    await expect(broker.start()).rejects.toMatchObject({ code: "DISK_FAILED" });
+    expect(broker.fatal).toEqual([]);
+    expect(broker.broker.state).not.toBe("running");
+    await broker.start();
+    expect((await (await broker.connect()).metadata()).topics.map(({ name }) => name)).toEqual(["t"]);
   });
 
   test("a stop during the start ends both", async () => {

@@ -10,8 +10,9 @@ import { topicsOfOnePage } from "../../wire/native/codec.ts";
 import type { Request } from "../request.ts";
 import { type Services, ZERO_UUID } from "../services.ts";
 
-/** Topics described before the page is cut: describing all of them for every page would be quadratic. */
-const CANDIDATES = 256;
+/** Topics and partitions described before the page is cut: describing all of them for every page would be quadratic. */
+const TOPICS_LOOKED_AT = 256;
+const PARTITIONS_LOOKED_AT = 40_000;
 
 export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void {
   const { image } = services.metadata;
@@ -21,7 +22,7 @@ export function handleMetadata(services: Services, request: Request<typeof API.M
   const brokers = [...image.brokers]
     .filter((broker) => !broker.isFenced)
     .map(({ nodeId, address }) => ({ nodeId, address }));
-  const candidates = names.slice(start, start + CANDIDATES).map((name) => describe(services, name));
+  const candidates = candidatesFrom(services, names, start);
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
   const hasMore = start + page.length < names.length;
   request.respond({
@@ -31,6 +32,18 @@ export function handleMetadata(services: Services, request: Request<typeof API.M
     topics: page,
     next: hasMore ? (page.at(-1)?.name ?? null) : null,
   });
+}
+
+function candidatesFrom(services: Services, names: readonly string[], start: number): TopicMetadata[] {
+  const candidates: TopicMetadata[] = [];
+  let partitionCount = 0;
+  for (const name of names.slice(start, start + TOPICS_LOOKED_AT)) {
+    const topic = describe(services, name);
+    candidates.push(topic);
+    partitionCount += topic.partitions.length;
+    if (partitionCount >= PARTITIONS_LOOKED_AT) break;
+  }
+  return candidates;
 }
 
 /** Position of the first of the sorted names that is greater. */
