@@ -72,8 +72,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   #cachedBytes = 0;
   /** The segments must be cut here before anything else is written to them. */
   #cut: { readonly to: number; readonly truncations: number; isDurable: boolean } | undefined;
-  /** The segments wholly below the log start may go: its LOG_START is durable. */
-  #mayDrop = false;
+  /** The segments wholly below this may go: a LOG_START that says so is durable. Later ones may not be yet. */
+  #dropTo = 0;
   #capture: { readonly state: LogCapture; readonly done: (state: LogCapture | undefined) => void } | undefined;
   #captured: Promise<LogCapture | undefined> | undefined;
   /** Owned by the store's flusher. */
@@ -264,7 +264,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     raiseEpochsStart(this.epochs, toOffset);
     this.isEpochsDirty = true;
     await this.#control(KIND.LOG_START, { base: toOffset });
-    this.#mayDrop = true;
+    this.#dropTo = Math.max(this.#dropTo, toOffset);
     this.#services.requestFlush(this);
   }
 
@@ -304,7 +304,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       this.#cache(sizeBytes);
     }
     this.#finishCapture();
-    if (this.#mayDrop && this.#capture === undefined && !this.isDeleted) await this.#dropOldSegments();
+    if (this.#dropTo > 0 && this.#capture === undefined && !this.isDeleted) await this.#dropOldSegments();
   }
 
   async #cutSegments(cut: { readonly to: number; readonly truncations: number }): Promise<void> {
@@ -313,8 +313,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   }
 
   async #dropOldSegments(): Promise<void> {
-    this.#mayDrop = false;
-    await this.segments.remove(this.segments.dropBelow(Math.min(this.startOffset, this.#flushedEnd)));
+    const dropTo = Math.min(this.#dropTo, this.#flushedEnd);
+    this.#dropTo = 0;
+    await this.segments.remove(this.segments.dropBelow(dropTo));
   }
 
   /** Forgets cached batches that end at or below `offset` and returns their bytes. */

@@ -1,0 +1,151 @@
+// Directories that are not this node's are refused by name, and not a byte of them changes.
+import { expect, test } from "vitest";
+import { writeU16, writeU32 } from "../../src/base/bytes.ts";
+import type { ClusterId, NodeId } from "../../src/model/ids.ts";
+import { FileError, type LockOutcome } from "../../src/ports/files.ts";
+import { KEEP_ALL } from "../../src/sim/disk-image.ts";
+import { openLogStore } from "../../src/storage/log-store.ts";
+import { MemoryFiles } from "./memory-files.ts";
+import { appendBatch, baseConfig, checksum, makeDeps, openStore, Recorder, specOf } from "./support.ts";
+
+const SUPERBLOCK = "/data/superblock";
+
+async function made(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  const store = await openStore(files);
+  const recorder = new Recorder();
+  store.listen(recorder);
+  const log = await store.createLog(specOf("a"));
+  appendBatch(log);
+  await recorder.until(() => log.durableEnd === 1);
+  await store.close();
+  return files;
+}
+
+async function refused(files: MemoryFiles, code: string, config = {}): Promise<string> {
+  const before = files.image.fingerprint(checksum);
+  const opening = openLogStore(makeDeps(files), { ...baseConfig, ...config });
+  const error = await opening.then(
+    () => undefined,
+    (thrown: Error & { code?: string }) => thrown,
+  );
+  expect(error?.code).toBe(code);
+  expect(files.image.fingerprint(checksum)).toBe(before);
+  return error?.message ?? "";
+}
+
+function edit(files: MemoryFiles, path: string, change: (bytes: Uint8Array) => void): void {
+  const node = files.image.find(path);
+  if (node?.kind !== "file") throw new Error(`${path} is no file`);
+  const bytes = node.live.view.slice();
+  change(bytes);
+  files.image.write(node, 0, bytes);
+}
+
+test("a directory with somebody else's files is foreign", async () => {
+  const files = new MemoryFiles();
+  await files.makeDirectory("/data");
+  await files.open("/data/photos.zip", "create");
+  expect(await refused(files, "DATA_DIR_FOREIGN")).toContain("photos.zip");
+});
+
+test("another node's and another cluster's directories are foreign, and say whose they are", async () => {
+  const files = await made();
+  expect(await refused(files, "DATA_DIR_FOREIGN", { nodeId: 2 as NodeId })).toContain("node 1");
+  expect(await refused(files, "DATA_DIR_FOREIGN", { clusterId: "AAAAAAAAAAAAAAAAAAAAAA" as ClusterId })).toContain(
+    "AAAAAAAAAAAAAAAAAAAAAA",
+  );
+});
+
+test("a directory that lost its superblock is damaged, not empty", async () => {
+  const files = await made();
+  files.image.unlink(SUPERBLOCK);
+  expect(await refused(files, "DATA_DAMAGED")).toContain("superblock");
+});
+
+test("one torn slot of the superblock leaves the other; two are damage", async () => {
+  const files = await made();
+  const one = new MemoryFiles(files.image.clone());
+  edit(one, SUPERBLOCK, (bytes) => bytes.fill(0xaa, 100, 200));
+  const opened = openLogStore(makeDeps(one), baseConfig);
+  // The slot that is left may name a checkpoint that is gone: then it is damage, never an empty store.
+  await opened.then(
+    (store) => store.close(),
+    (thrown: { code: string }) => expect(thrown.code).toBe("DATA_DAMAGED"),
+  );
+  edit(files, SUPERBLOCK, (bytes) => {
+    bytes.fill(0xaa, 50, 60);
+    bytes.fill(0xaa, 4096 + 50, 4096 + 60);
+  });
+  await refused(files, "DATA_DAMAGED");
+});
+
+test("D-31: a newer superblock, image, journal or partition.metadata is refused by its name and version", async () => {
+  const newer = (bytes: Uint8Array): void => {
+    writeU16(bytes, 4, 7);
+    writeU16(bytes, 6, 7);
+  };
+  const names = await made().then(async (files) => ({
+    image: (await files.list("/data/checkpoint"))[0]?.name ?? "",
+    journal: (await files.list("/data/journal"))[0]?.name ?? "",
+  }));
+  const cases: [string, (bytes: Uint8Array) => void][] = [
+    [
+      SUPERBLOCK,
+      (bytes) => {
+        newer(bytes.subarray(0));
+        newer(bytes.subarray(4096));
+      },
+    ],
+    [`/data/checkpoint/${names.image}`, newer],
+    [
+      `/data/journal/${names.journal}`,
+      (bytes) => {
+        newer(bytes);
+        writeU32(bytes, 8, checksum.crc32c(bytes.subarray(12, 128)));
+      },
+    ],
+    [
+      "/data/a-0/partition.metadata",
+      (bytes) => bytes.set(new TextEncoder().encode("version: 7\nmin_reader_version: 7"), bytes.indexOf(10) + 1),
+    ],
+  ];
+  for (const [path, change] of cases) {
+    const files = await made();
+    edit(files, path, change);
+    const message = await refused(files, "DATA_DIR_NEWER");
+    expect(message).toContain(path);
+    expect(message).toContain("7");
+  }
+});
+
+test("a directory that cannot be written is read-only, a locked one names the pid", async () => {
+  const files = await made();
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "open" && path === SUPERBLOCK && files.operations > 0) throw new FileError("read-only", "open", path);
+  };
+  await refused(files, "DATA_DIR_READ_ONLY");
+  files.onOperation = () => undefined;
+  files.lockDirectory = async (): Promise<LockOutcome> => ({ kind: "held", ownerPid: 4711 });
+  expect(await refused(files, "DATA_DIR_LOCKED")).toContain("4711");
+});
+
+test("a first start that is cut short at any operation starts again as a first one, or as itself", async () => {
+  const whole = new MemoryFiles();
+  await openStore(whole);
+  for (let killAt = 1; killAt <= whole.operations; killAt++) {
+    const files = new MemoryFiles();
+    const death = new Promise<void>((resolve) => {
+      files.onOperation = ({ number }) => {
+        if (number !== killAt) return;
+        files.kill();
+        resolve();
+      };
+    });
+    await Promise.race([openStore(files), death]);
+    files.image.crash(KEEP_ALL);
+    const store = await openStore(new MemoryFiles(files.image));
+    expect([...store.logs]).toEqual([]);
+    await store.close();
+  }
+});

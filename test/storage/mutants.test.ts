@@ -1,0 +1,137 @@
+// Each planted bug of the storage has a directed schedule that holds without it and breaks with it.
+import { afterEach, expect, test } from "vitest";
+import { activateMutants } from "../../src/base/mutant.ts";
+import type { Offset } from "../../src/model/ids.ts";
+import { FileError } from "../../src/ports/files.ts";
+import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
+import type { ReplicaLog } from "../../src/storage/types.ts";
+import { MemoryFiles, type Operation } from "./memory-files.ts";
+import { appendBatch, contentOf, openStore, Recorder, settle, specOf } from "./support.ts";
+
+afterEach(() => activateMutants([]));
+
+async function opened(files = new MemoryFiles()) {
+  const store = await openStore(files);
+  const recorder = new Recorder();
+  store.listen(recorder);
+  return { files, store, recorder };
+}
+
+const isJournal = (operation: Operation): boolean => operation.path.includes("/journal/");
+
+/** The log after a crash, as the next process finds it. */
+async function after(
+  files: MemoryFiles,
+  log: ReplicaLog,
+  choices: typeof KEEP_ALL,
+): Promise<{ end: number; content: Uint8Array[] | undefined }> {
+  files.kill();
+  files.image.crash(choices);
+  const { store } = await opened(new MemoryFiles(files.image));
+  const found = store.find(log.topicId, log.partition);
+  if (found === undefined || found.damage !== undefined) return { end: -1, content: undefined };
+  return { end: found.endOffset, content: await contentOf(found) };
+}
+
+/** Each says whether what was promised held. */
+const schedules: Record<string, () => Promise<boolean>> = {
+  M2: async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    files.onOperation = (operation) => {
+      if (operation.kind === "datasync" && isJournal(operation)) files.kill();
+    };
+    appendBatch(log);
+    await recorder.until(() => log.writtenEnd === 1);
+    await settle();
+    const reported = log.durableEnd;
+    return (await after(files, log, DROP_ALL)).end >= reported;
+  },
+  M20: async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    let failures = 0;
+    files.onOperation = (operation) => {
+      if (operation.kind !== "datasync" || !isJournal(operation) || failures++ > 0) return;
+      const node = files.image.find(operation.path);
+      if (node?.kind === "file") files.image.failSync(node, DROP_ALL);
+      throw new FileError("io", "datasync", operation.path);
+    };
+    appendBatch(log);
+    await recorder.until(() => recorder.failure !== undefined || log.durableEnd === 1);
+    const reported = log.durableEnd;
+    return (await after(files, log, DROP_ALL)).end >= reported;
+  },
+  M19c: async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    appendBatch(log);
+    await recorder.until(() => log.durableEnd === 1);
+    files.onOperation = (operation) => {
+      if (operation.path.includes("/checkpoint/") && operation.kind === "open") files.kill();
+    };
+    void store.checkpoint();
+    await settle();
+    return (await after(files, log, KEEP_ALL)).end >= 1;
+  },
+  "D-2": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    const kept = Array.from({ length: 10 }, () => appendBatch(log)).slice(0, 5);
+    await recorder.until(() => log.durableEnd === 10);
+    await log.truncate(5 as Offset);
+    kept.push(appendBatch(log, { fill: 99, epoch: 1 }));
+    await recorder.until(() => log.durableEnd === 6);
+    const { content } = await after(files, log, KEEP_ALL);
+    return content !== undefined && String(content) === String(kept);
+  },
+  "D-11": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    const path = "/data/journal/0000000001.journal";
+    const sizes: number[] = [];
+    for (let count = 1; count <= 5; count++) {
+      appendBatch(log);
+      await recorder.until(() => log.durableEnd === count);
+      const node = files.image.find(path);
+      sizes.push(node?.kind === "file" ? node.live.sizeBytes : 0);
+    }
+    const node = files.image.find(path);
+    if (node?.kind === "file") files.image.write(node, (sizes[1] as number) + 100, Uint8Array.of(0xee, 0xee));
+    // Cut at the damage the log would be two offsets long, and those reported durable would be gone without a word.
+    const { end } = await after(files, log, KEEP_ALL);
+    return end === -1 || end >= 5;
+  },
+  "D-13": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    const batches = [appendBatch(log), appendBatch(log)];
+    await recorder.until(() => log.durableEnd === 2);
+    files.kill();
+    files.image.closeAll();
+    const next = await opened(new MemoryFiles(files.image));
+    if (next.store.find(log.topicId, log.partition)?.durableEnd !== 2) return false;
+    const { content } = await after(next.files, log, DROP_ALL);
+    return content !== undefined && String(content) === String(batches);
+  },
+  "D-14": async () => {
+    const { files, store, recorder } = await opened();
+    const old = await store.createLog(specOf("a", 0, 1));
+    appendBatch(old, { count: 3 });
+    await recorder.until(() => old.durableEnd === 3);
+    await store.deleteLog(old);
+    const fresh = await store.createLog(specOf("a", 0, 2));
+    const batch = appendBatch(fresh, { fill: 77 });
+    await recorder.until(() => fresh.durableEnd === 1);
+    const { content } = await after(files, fresh, KEEP_ALL);
+    return content !== undefined && String(content) === String([batch]);
+  },
+};
+
+for (const [id, schedule] of Object.entries(schedules)) {
+  test(`${id}: the directed schedule holds, and breaks with the planted bug`, async () => {
+    expect(await schedule()).toBe(true);
+    activateMutants([id]);
+    expect(await schedule()).toBe(false);
+  });
+}
