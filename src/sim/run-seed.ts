@@ -54,6 +54,7 @@ export interface SeedResult {
 
 const LIVENESS_WITHIN_MS = 60_000;
 const END_WITHIN_MS = 120_000;
+const SYNCED_WITHIN_MS = 3000;
 const ACKS_AFTER_HEAL = 5;
 const BATCHES_TO_COUNT = 300;
 const ACKS_TO_COUNT = 100;
@@ -175,6 +176,8 @@ class SeedRun {
   }
 
   async #readAll(): Promise<void> {
+    // What was acknowledged with acks=1 is not readable before its sync has ended.
+    await this.#runUntil(() => false, this.#world.nowMs + SYNCED_WITHIN_MS);
     const client = await this.#settle(this.#keeperClient.connect(), "no connection for the scan");
     const sink = { world: this.#world, record: (event: HistoryEvent) => this.#record(event) };
     for (const topic of this.#board.live)
@@ -235,6 +238,7 @@ class SeedRun {
 
   #record(event: HistoryEvent): void {
     if (event.type === "read") this.#reads++;
+    if (this.#world.isTraced) this.#world.note("history", event.type, describeEvent(event));
     const before = this.#checkers.violations.length;
     this.#checkers.observe(event);
     for (const violation of this.#checkers.violations.slice(before)) {
@@ -249,6 +253,13 @@ class SeedRun {
     if (fewest < ACKS_TO_COUNT) return `a client has only ${fewest} acknowledgements`;
     return this.#node.starts < 2 ? "no broker restarted" : undefined;
   }
+}
+
+function describeEvent(event: HistoryEvent): string {
+  const { type: _, timeMs: __, ...fields } = event;
+  return Object.entries(fields)
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? `${value.length} records` : String(value)}`)
+    .join(" ");
 }
 
 function asError(thrown: unknown): Error {
