@@ -214,6 +214,7 @@ function addData(program: Command, act: Act): void {
     .option("--skip-oversized", "a line that is too long does not make the command fail")
     .option("--batch-bytes <size>", "send a batch when it has grown to this (default 64KiB)")
     .option("--linger <duration>", "how long a batch waits for more records (default 5ms)")
+    .option("--delivery-timeout <duration>", "give a record up that is not acknowledged by then (default 120s)")
     .addHelpText("after", "\nA record is the bytes between line feeds; CR is kept, an empty line is an empty value.")
     .addHelpText(
       "after",

@@ -18,6 +18,13 @@ interface Health {
   readonly problems: readonly string[];
 }
 
+/** What /readyz answers. A broker low on space is ready, for it serves reads, but not healthy. */
+interface Readiness {
+  readonly ready?: boolean;
+  readonly checks?: Readonly<Record<string, string>>;
+}
+
+const GOOD_STATES: readonly string[] = ["ok", "running"];
 const RETRY_MS = 200;
 
 export async function clusterHealth({ flags, output }: Invocation<HealthFlags>): Promise<number> {
@@ -62,12 +69,11 @@ async function brokerProblems(nodeId: number, address: string): Promise<string[]
   const base = `http://${address.replace(/^ws:\/\//, "")}`;
   try {
     const answer = await fetch(`${base}/readyz`, { signal: AbortSignal.timeout(3000) });
-    if (answer.ok) return [];
-    const { checks = {} } = (await answer.json()) as { readonly checks?: Readonly<Record<string, string>> };
-    const failed = Object.entries(checks).filter(([, state]) => state !== "ok");
-    return [
-      `broker ${nodeId} (${address}) is not ready: ${failed.map(([name, state]) => `${name} ${state}`).join(", ")}`,
-    ];
+    const { ready, checks = {} } = (await answer.json()) as Readiness;
+    const failed = Object.entries(checks).filter(([, state]) => !GOOD_STATES.includes(state));
+    if (ready === true && failed.length === 0) return [];
+    const what = failed.map(([name, state]) => `${name} ${state}`).join(", ");
+    return [`broker ${nodeId} (${address})${ready === true ? "" : " is not ready"}: ${what}`];
   } catch {
     return [`broker ${nodeId} (${address}) does not answer`];
   }

@@ -21,6 +21,7 @@ export interface ProduceFlags {
   readonly skipOversized?: boolean;
   readonly batchBytes?: string;
   readonly linger?: string;
+  readonly deliveryTimeout?: string;
 }
 
 const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] satisfies CompressionName[];
@@ -41,6 +42,9 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
     acks: acksOf(flags.acks),
     compression: flags.compression as CompressionName,
     ...(flags.batchBytes === undefined ? {} : { batchBytes: parseSize(flags.batchBytes, "--batch-bytes") }),
+    ...(flags.deliveryTimeout === undefined
+      ? {}
+      : { deliveryTimeoutMs: parseDuration(flags.deliveryTimeout, "--delivery-timeout", "s") }),
     ...(flags.linger === undefined ? {} : { lingerMs: parseDuration(flags.linger, "--linger") }),
   };
 }
