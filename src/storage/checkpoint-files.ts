@@ -116,23 +116,28 @@ export async function writeImage(deps: CheckpointDeps, image: Image): Promise<vo
   await syncDirectory(deps.files, directory);
 }
 
-/** Removes the journals and images of other generations than the superblock's; journals that are evidence are put aside. */
-export async function removeOld(
+/** Removes the journals and images of other generations than the superblock's. */
+export async function removeOld(deps: CheckpointDeps, image: Pick<Image, "generation" | "evidence">): Promise<void> {
+  await removeOldJournals(deps, image);
+  const directory = join(deps.directory, CHECKPOINT_DIR);
+  for (const { name } of await deps.files.list(directory)) {
+    if (generationOf(name, "image") !== image.generation) await unlinkIfThere(deps.files, join(directory, name));
+  }
+}
+
+/** Journals that are evidence of damage are put aside. */
+export async function removeOldJournals(
   deps: CheckpointDeps,
-  image: { readonly generation: number; readonly evidence: Image["evidence"] },
+  image: Pick<Image, "generation" | "evidence">,
 ): Promise<void> {
   const { files } = deps;
-  const journals = join(deps.directory, JOURNAL_DIR);
-  for (const { name } of await files.list(journals)) {
-    const generation = generationOf(name, "journal");
-    if (generation === undefined || generation >= image.generation) continue;
-    const { evidence } = image;
-    const isEvidence = evidence !== undefined && generation >= evidence.from && generation <= evidence.to;
-    if (isEvidence) await files.rename(join(journals, name), join(journals, name + DAMAGED_SUFFIX));
-    else await unlinkIfThere(files, join(journals, name));
-  }
-  const images = join(deps.directory, CHECKPOINT_DIR);
-  for (const { name } of await files.list(images)) {
-    if (generationOf(name, "image") !== image.generation) await unlinkIfThere(files, join(images, name));
+  const { generation, evidence } = image;
+  const directory = join(deps.directory, JOURNAL_DIR);
+  for (const { name } of await files.list(directory)) {
+    const found = generationOf(name, "journal");
+    if (found === undefined || found >= generation) continue;
+    const path = join(directory, name);
+    if (evidence === undefined || found < evidence.from || found > evidence.to) await unlinkIfThere(files, path);
+    else await files.rename(path, path + DAMAGED_SUFFIX);
   }
 }

@@ -205,7 +205,7 @@ async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Pr
     case KIND.APPEND:
       if ((record.flags & FLAG_OPENS_EPOCH) !== 0 || record.epoch > lastEpoch(epochs))
         openEpoch(epochs, record.epoch, record.base);
-      if (!isBeforeCut) log.replayAppend(record.body, record.last);
+      if (!isBeforeCut) log.replayAppend(record.body, record);
       break;
     case KIND.TRUNCATE:
       if (isBeforeCut) truncateEpochs(epochs, record.base);

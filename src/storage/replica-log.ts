@@ -372,7 +372,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   // ---- recovery
 
   /** Takes a batch found in the journal: it is durable, or the whole recovery is for nothing. */
-  replayAppend(batch: Uint8Array, lastOffset: number): void {
+  replayAppend(batch: Uint8Array, record: { readonly base: number; readonly last: number }): void {
+    assert(record.base === this.endOffset, `replay of offset ${record.base} into a log that ends at ${this.endOffset}`);
+    const lastOffset = record.last;
     this.#hold(batch, lastOffset);
     this.writtenEnd = this.endOffset;
     this.durableEnd = this.endOffset;

@@ -5,7 +5,7 @@ import { OttlaError } from "../model/errors.ts";
 import { type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { TimerHandle } from "../ports/timers.ts";
-import { type CheckpointDeps, removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
+import { type CheckpointDeps, removeOld, removeOldJournals, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { ByteWriter } from "./format.ts";
@@ -425,7 +425,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
     const generation = this.#journalGeneration + 1;
     const logs = [...this.#byKey.values()];
     const captures = await this.#seal(logs, generation);
-    if (mutant("M19c")) await removeOld(this.checkpointDeps, { generation, evidence: undefined });
+    if (mutant("M19c")) await removeOldJournals(this.checkpointDeps, { generation, evidence: undefined });
     for (const log of logs) this.requestFlush(log);
     const states = await Promise.race([Promise.all(captures), this.#stopped.promise]);
     const nextLogId = this.#nextLogId;

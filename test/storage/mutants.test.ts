@@ -27,8 +27,8 @@ async function after(
 ): Promise<{ end: number; content: Uint8Array[] | undefined }> {
   files.kill();
   files.image.crash(choices);
-  const { store } = await opened(new MemoryFiles(files.image));
-  const found = store.find(log.topicId, log.partition);
+  const { store } = await opened(new MemoryFiles(files.image)).catch(() => ({ store: undefined }));
+  const found = store?.find(log.topicId, log.partition);
   if (found === undefined || found.damage !== undefined) return { end: -1, content: undefined };
   return { end: found.endOffset, content: await contentOf(found) };
 }
