@@ -6,37 +6,8 @@ import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
+import { KNOWN_BUDGET, MUTANTS, type MutantPlan } from "./mutant-plans.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
-
-interface MutantPlan {
-  readonly id: string;
-  readonly about: string;
-  /** Any of these must be the first to fire. */
-  readonly invariants: readonly number[];
-  /** Seeds to try before it counts as not caught. */
-  readonly budget: number;
-  readonly knownSeed: number;
-}
-
-const MUTANTS: readonly MutantPlan[] = [
-  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 1 },
-  {
-    id: "M19c",
-    about: "journal dropped before images and superblock are durable",
-    invariants: [1, 2, 16],
-    budget: 500,
-    knownSeed: 1,
-  },
-  {
-    id: "M20",
-    about: "a failed sync is tried again and the process goes on",
-    invariants: [16, 42],
-    budget: 500,
-    knownSeed: 1,
-  },
-];
-
-const KNOWN_BUDGET = 25;
 
 const { values } = parseArgs({
   options: { from: { type: "string" }, only: { type: "string" }, known: { type: "boolean", default: false } },

@@ -1,0 +1,31 @@
+// The planted bugs that random seeds must catch; those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
+export interface MutantPlan {
+  readonly id: string;
+  readonly about: string;
+  /** Any of these must be the first to fire. */
+  readonly invariants: readonly number[];
+  /** Seeds to try before it counts as not caught. */
+  readonly budget: number;
+  readonly knownSeed: number;
+}
+
+export const MUTANTS: readonly MutantPlan[] = [
+  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 1002 },
+  {
+    id: "M19c",
+    about: "journal dropped before images and superblock are durable",
+    invariants: [1, 2, 16],
+    budget: 500,
+    knownSeed: 1001,
+  },
+  {
+    id: "M20",
+    about: "a failed sync is tried again and the process goes on",
+    invariants: [16, 42],
+    budget: 500,
+    knownSeed: 1001,
+  },
+];
+
+/** Seeds tried from the known one on: a change of the code moves what a seed does. */
+export const KNOWN_BUDGET = 25;
