@@ -1,0 +1,137 @@
+// A node as users run it: `server start` in a process of its own, on a directory that outlives it, always at the same port.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import {
+  cleanEnvironment,
+  MAIN,
+  ottla,
+  outputMatching,
+  type RunOptions,
+  type RunResult,
+  temporaryFolder,
+} from "../cli/support.ts";
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+export class NodeUnderTest {
+  /** host:port. */
+  readonly address: string;
+  readonly dataDir: string;
+  readonly #folder: { readonly path: string; remove(): void };
+  readonly #settings: readonly string[];
+  #child: ChildProcess | undefined;
+  #log = "";
+
+  private constructor(address: string, settings: readonly string[]) {
+    this.address = address;
+    this.#folder = temporaryFolder();
+    this.dataDir = join(this.#folder.path, "node-1");
+    this.#settings = settings;
+  }
+
+  /** Not started yet. `settings` are key=value pairs. */
+  static async create(settings: readonly string[]): Promise<NodeUnderTest> {
+    return new NodeUnderTest(`127.0.0.1:${await freePort()}`, settings);
+  }
+
+  /** The end of what the process said since it began. */
+  get log(): string {
+    return this.#log;
+  }
+
+  /** The process is there then, and long not ready. */
+  spawn(): ChildProcess {
+    if (this.#child !== undefined) throw new Error("the node runs already");
+    this.#log = "";
+    const args = [
+      "server",
+      "start",
+      "--node-id",
+      "1",
+      "--data-dir",
+      this.dataDir,
+      "--listeners",
+      `ws://${this.address}`,
+    ];
+    const pairs = this.#settings.flatMap((pair) => ["-X", pair]);
+    this.#child = spawn(process.execPath, [MAIN, ...args, ...pairs], {
+      env: cleanEnvironment(),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child.stderr?.on("data", (chunk: Buffer) => {
+      this.#log = (this.#log + chunk.toString()).slice(-4000);
+    });
+    return this.#child;
+  }
+
+  async start(): Promise<void> {
+    const child = this.spawn();
+    await outputMatching(child, "stdout", /ready \S+/).catch((cause: unknown) => {
+      throw new Error(`the node did not start; its log ends:\n${this.#log}`, { cause });
+    });
+  }
+
+  /** As `kill -9`. Fails when the node had ended before, which it must never do by itself. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL", (code, signal) => code === null && signal === "SIGKILL");
+  }
+
+  /** Like `kill`, by a process of its own: the moment has nothing to do with what this process sends and hears. */
+  async killAfter(delayMs: number): Promise<void> {
+    const child = this.#child;
+    if (child?.pid === undefined) throw new Error("the node does not run");
+    const ended = once(child, "close");
+    spawn("sh", ["-c", `sleep ${(delayMs / 1000).toFixed(4)}; kill -9 ${child.pid}`], { stdio: "ignore" });
+    await ended;
+    await this.kill();
+  }
+
+  /** In order, as Ctrl-C does it. */
+  async stop(): Promise<void> {
+    await this.#end("SIGINT", (code) => code === 0);
+  }
+
+  async #end(
+    signal: NodeJS.Signals,
+    isExpected: (code: number | null, signal: NodeJS.Signals | null) => boolean,
+  ): Promise<void> {
+    const child = this.#child;
+    if (child === undefined) return;
+    this.#child = undefined;
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill(signal);
+      await once(child, "close");
+    }
+    if (isExpected(child.exitCode, child.signalCode)) return;
+    throw new Error(`the node ended with ${child.exitCode ?? child.signalCode}; its log ends:\n${this.#log}`);
+  }
+
+  /** Runs a command against this node. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+    return ottla(args, { ...options, env: { OTTLA_BOOTSTRAP: this.address, ...options.env } });
+  }
+
+  async createTopic(name: string, ...more: string[]): Promise<string> {
+    const { code, stderr } = await this.run(["topic", "create", name, ...more]);
+    if (code !== 0) throw new Error(`topic create ended with ${code}: ${stderr}`);
+    return name;
+  }
+
+  /** Kills it if it runs, and removes its directory. */
+  async remove(): Promise<void> {
+    try {
+      await this.kill();
+    } finally {
+      this.#folder.remove();
+    }
+  }
+}
