@@ -105,9 +105,12 @@ export class AdminImpl implements Admin {
 
   async #untilGone(name: string, signal: AbortSignal | undefined): Promise<void> {
     const { alarms, metadata, rng } = this.#context;
+    let topicId: string | undefined;
     for (let attempt = 1; ; attempt++) {
       const topic = await metadata.refresh(name).catch(unlessMissing);
-      if (topic === undefined) return;
+      topicId ??= topic?.topicId;
+      // Another id: gone, and made anew by somebody else.
+      if (topic === undefined || topic.topicId !== topicId) return;
       await orAborted(alarms.sleep(backoffMs(attempt, rng)), signal);
     }
   }

@@ -1,5 +1,5 @@
 // The way to one broker's address: at most one connection, made when it is needed, made again after a back-off when it was lost.
-import { OttlaError } from "../model/errors.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { Rng } from "../base/rng.ts";
 import type { Logger } from "../ports/logger.ts";
 import { TransportError, type MessageConnection, type MessageTransport } from "../ports/transport.ts";
@@ -99,7 +99,10 @@ export class BrokerLink {
     const unneeded = new OttlaError("CLOSED", "not needed any more");
     if (this.#isClosed) connection.close(unneeded);
     else this.#opening = connection;
-    const hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS);
+    const hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS).catch((error: unknown) => {
+      connection.close(asOttlaError(error));
+      throw error;
+    });
     if (this.#opening === connection) this.#opening = undefined;
     if (this.#isClosed || this.#current !== undefined) {
       connection.close(unneeded);

@@ -3,12 +3,15 @@ import { OttlaError } from "../model/errors.ts";
 import type { BrokerConnection } from "./broker-connection.ts";
 import { BrokerLink, type LinkContext } from "./broker-link.ts";
 
+const DEFAULT_PORT = 7070;
+
 /** host:port of what people write. */
 export function normalAddress(text: string): string {
-  return text
+  const address = text
     .trim()
     .replace(/^ws:\/\//, "")
     .replace(/\/$/, "");
+  return /:\d+$/.test(address) ? address : `${address}:${DEFAULT_PORT}`;
 }
 
 export class BrokerPool {

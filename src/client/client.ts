@@ -19,6 +19,7 @@ const CLOSE_TIMEOUT_MS = 5_000;
 
 /** Resolves when the first broker answered. Rejects with CONNECTION_FAILED, PROTOCOL_ERROR or ABORTED. */
 export async function openClient(deps: ClientDeps, options: ConnectOptions): Promise<Client> {
+  if (options.brokers?.length === 0) throw new OttlaError("INVALID_REQUEST", "`brokers` is empty: name at least one");
   const alarms = new Alarms(deps);
   const { transport, rng, logger } = deps;
   const link = { transport, alarms, rng, logger, clientId: options.clientId ?? "ottla" };

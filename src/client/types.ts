@@ -29,6 +29,7 @@ export interface SendResult {
 export interface SendOptions {
   /** Overrides the producer's. Between batches of different acks no order is promised (D-28). */
   readonly acks?: Acks;
+  /** Ends the wait for room or for metadata with ABORTED; a record that is in a batch already stays there. */
   readonly signal?: AbortSignal;
 }
 
@@ -60,7 +61,10 @@ export interface ProducerOptions {
   readonly requestTimeoutMs?: number;
   /** Bound: bytes of records buffered and in flight; send() waits while it is full. Default 32 MiB. */
   readonly bufferBytes?: number;
-  /** Bound: produce requests in flight per broker. Default 16. */
+  /**
+   * Bound: produce requests in flight per broker. Default 16. A batch that was refused and is sent again may come after a later one that was
+   * under way already; 1 keeps strict order.
+   */
   readonly maxInFlight?: number;
   /** Partition of a keyed record; default murmur2 as Kafka's. Null keys stick to one partition per batch. */
   readonly partitioner?: (key: Uint8Array, partitionCount: number) => number;
@@ -124,6 +128,7 @@ export interface ConsumerOptions {
   readonly maxPartitionBytes?: number;
   /** Below log start or above the end: "start" (default), "end" or an OFFSET_OUT_OF_RANGE error. */
   readonly onOutOfRange?: "start" | "end" | "error";
+  /** Ends the iteration quietly, as close() does. */
   readonly signal?: AbortSignal;
 }
 

@@ -41,6 +41,28 @@ describe("connecting", () => {
     expect(world.network.connectCount).toBeLessThan(40);
   });
 
+  it("takes addresses as people write them", async () => {
+    const world = createWorld();
+    await FakeBroker.start(world);
+    for (const address of ["ws://broker-1:7070/", "broker-1", " broker-1:7070 "]) {
+      await world.time.until((await world.connect({ brokers: [address] })).close());
+    }
+    expect(await failure(world.connect({ brokers: [] }))).toMatchObject({ code: "INVALID_REQUEST" });
+  });
+
+  it("leaves no connection behind when Hello is refused, and tries again", async () => {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.helloError = "BROKER_NOT_AVAILABLE";
+    const connecting = world.connect();
+    await world.time.pass(2_000);
+    broker.helloError = undefined;
+    await world.time.until(connecting);
+    await world.time.pass(1);
+    expect(world.network.pipes.length).toBeGreaterThan(2);
+    expect(world.network.pipes.filter((pipe) => pipe.isOpen)).toHaveLength(1);
+  });
+
   it("stops waiting when its signal fires", async () => {
     const world = createWorld();
     const { signal, abort } = createAbort();

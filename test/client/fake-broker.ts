@@ -58,6 +58,7 @@ export class FakeBroker {
   /** Bodies per part of a fetch answer. */
   entriesPerPart = 1_000;
   createTopicsError: ErrorName | undefined;
+  helloError: ErrorName | undefined;
   metadataDelayMs = 0;
   fetchDelayMs = 0;
   #topicCount = 0;
@@ -161,7 +162,12 @@ export class FakeBroker {
   #handle(connection: MessageConnection, request: DecodedRequest): void {
     this.requests.push(request);
     const { header } = request;
-    if (header.api === API.HELLO) return this.#answer(connection, request.header, this.#hello());
+    if (header.api === API.HELLO && this.helloError !== undefined) {
+      const { api, version, correlationId } = header;
+      const refused = { api, version, correlationId, more: false, error: this.helloError, message: null };
+      return connection.send(encodeResponse(refused, null, []));
+    }
+    if (header.api === API.HELLO) return this.#answer(connection, header, this.#hello());
     if (header.api === API.METADATA) {
       const answer = this.#metadata((request as OneOf<typeof API.METADATA>).request);
       if (this.metadataDelayMs === 0) return this.#answer(connection, header, answer);

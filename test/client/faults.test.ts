@@ -92,7 +92,7 @@ describe("the client's promises under random faults", () => {
       }
       await time.until(producer.close({ timeoutMs: 100 }), 200);
     };
-    await fc.assert(fc.asyncProperty(run, check), { numRuns: 60 });
+    await fc.assert(fc.asyncProperty(run, check), { numRuns: 40 });
   });
 
   it("with one request in flight, what was acknowledged stands in the order it was sent", {
@@ -147,6 +147,6 @@ describe("the client's promises under random faults", () => {
       for (let index = 0; index < options.partitionCount; index++)
         expect(seen[index]).toEqual(broker.values("t", index));
     };
-    await fc.assert(fc.asyncProperty(run, check), { numRuns: 60 });
+    await fc.assert(fc.asyncProperty(run, check), { numRuns: 40 });
   });
 });
