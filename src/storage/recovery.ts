@@ -54,7 +54,10 @@ export async function recover(
   const root = store.config.directory;
   const image = await loadImage(store, superblock.generation);
   store.useLogId(Math.max(superblock.nextLogId, image.nextLogId) - 1);
-  const survey = await surveyJournals(store.deps, { root, image, directoryId: superblock.directoryId });
+  const survey = await surveyJournals(
+    { files: store.deps.files, checksum: store.checksum, mode: "write" },
+    { root, image, directoryId: superblock.directoryId },
+  );
   for (const logId of survey.histories.keys()) store.useLogId(logId);
   await noteDirectoryIds(store);
   const live = await openLogs(store, survey);

@@ -54,6 +54,8 @@ export interface Survey {
 interface ReplayDeps {
   readonly files: Files;
   readonly checksum: Checksum;
+  /** "read" for a look from outside; recovery may have to write the journals again. */
+  readonly mode: "read" | "write";
 }
 
 export async function surveyJournals(
@@ -113,7 +115,7 @@ async function openJournal(
   const name = journalName(options.generation);
   const directory = join(options.root, JOURNAL_DIR);
   if (!(await deps.files.list(directory)).some((entry) => entry.name === name)) return undefined;
-  const handle = await deps.files.open(join(directory, name), "write");
+  const handle = await deps.files.open(join(directory, name), deps.mode);
   return { handle, header: await readJournalHeader(handle, deps.checksum) };
 }
 
