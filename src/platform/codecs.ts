@@ -13,6 +13,9 @@ import { type FrameExtent, lz4Frames, snappyBlockSize, zstdFrames } from "./comp
 
 const load = createRequire(import.meta.url);
 
+/** The wasm module is one per process, and starting it again while it is in use makes it return garbage. */
+const started: { zstd: Promise<void> | undefined } = { zstd: undefined };
+
 export const COMPRESSION_NAMES: readonly CompressionName[] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
 /** Both ways of one codec. */
@@ -150,7 +153,8 @@ function loadLz4(): Codec {
 
 async function loadZstd(): Promise<Codec> {
   const zstd = load("@bokuweb/zstd-wasm") as typeof import("@bokuweb/zstd-wasm");
-  await zstd.init();
+  started.zstd ??= zstd.init();
+  await started.zstd;
   /** The module makes a buffer of the stated size, or of the one it is given here, and writes no more than that. */
   const openFrame = (frame: FrameExtent, bytes: Uint8Array, maxBytes: number): Uint8Array => {
     checkSize(frame.statedBytes ?? 0, Math.min(maxBytes, ZSTD_RESULT_BYTES_MAX));

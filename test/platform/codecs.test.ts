@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { compressSync as snappyRaw } from "snappy";
 import { beforeAll, describe, expect, it } from "vitest";
-import { concatBytes } from "../../src/base/bytes.ts";
+import { bytesEqual, concatBytes } from "../../src/base/bytes.ts";
 import { OttlaError } from "../../src/model/errors.ts";
 import { COMPRESSION_NAMES, loadCodecs } from "../../src/platform/codecs.ts";
 import { lz4Frames, zstdFrames } from "../../src/platform/compressed-size.ts";
@@ -170,6 +170,16 @@ describe("lz4 and zstd frames", () => {
 });
 
 describe("loadCodecs", () => {
+  it("may be called again and again in one process", async () => {
+    const text = new TextEncoder().encode("the same bytes ".repeat(500));
+    for (let time = 0; time < 4; time++) {
+      const again = await loadCodecs();
+      for (const name of COMPRESSION_NAMES) {
+        expect(bytesEqual(again.decompress(name, again.compress(name, text), text.length), text)).toBe(true);
+      }
+    }
+  });
+
   it("without zstd says so with a code; the others work", async () => {
     const few = await loadCodecs(["gzip"]);
     expect(few.decompress("gzip", gzipSync("a"), 1).length).toBe(1);
