@@ -1,7 +1,8 @@
-// npm run bench -- [codec] [produce] [start] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints medians with their
-// range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
+// npm run bench -- [codec] [produce] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
+// medians with their range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { benchMemory } from "./big-file.ts";
 import { benchCodec } from "./codec.ts";
 import { type BoundedSummary, machine, missesItsBound, printTable, type Summary } from "./harness.ts";
 import { benchProduce } from "./produce.ts";
@@ -23,6 +24,7 @@ const suites: Readonly<Record<string, () => Promise<(Summary | BoundedSummary)[]
   codec: () => benchCodec(rounds),
   start: () => benchStartUp(rounds),
   produce: () => benchProduce(rounds, scale),
+  memory: () => benchMemory(scale),
 };
 
 const names = positionals.length === 0 ? Object.keys(suites) : positionals;
