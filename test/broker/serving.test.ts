@@ -309,4 +309,21 @@ describe("list offsets", () => {
     expect(await at(5_001)).toEqual(["NONE", -1, -1]);
     expect(await at(-7)).toEqual(["INVALID_REQUEST", -1, -1]);
   });
+
+  test("D-36: latest counts what acks 1 acknowledged before, once it is durable, and waits no longer than half a second", async () => {
+    for (const [syncMs, isInTime] of [
+      [20, true],
+      [20_000, false],
+    ] as const) {
+      const { broker, client, topicId } = await startWithTopic();
+      broker.latencies.syncMs = syncMs;
+      await client.produce(topicId, batchOf(["a"]), { acks: 1 });
+      const startMs = broker.world.nowMs;
+      const { response } = await client.call(API.LIST_OFFSETS, {
+        entries: [{ topicId, partition: 0, timestamp: LATEST_TIMESTAMP }],
+      });
+      expect(response.entries[0]?.offset).toBe(isInTime ? 1 : 0);
+      expect(broker.world.nowMs - startMs).toBeLessThan(600);
+    }
+  });
 });

@@ -41,6 +41,8 @@ export class BrokerWorld {
   readonly world: SimWorld;
   readonly network: SimNetwork;
   readonly disk: SimDisk;
+  /** Of the disk; may be changed on the way. */
+  readonly latencies: { readMs: number; writeMs: number; syncMs: number; directoryMs: number };
   readonly config: BrokerConfig;
   readonly fatal: OttlaError[] = [];
   metrics = new SimMetrics();
@@ -53,8 +55,11 @@ export class BrokerWorld {
     this.network = new SimNetwork(this.world, {
       link: { delayMs: 0.1, bandwidth: 1_000_000, windowBytes: 256 * 1024 },
     });
-    const latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
-    this.disk = new SimDisk(this.world, "disk", { latencies, capacityBytes: settings.capacityBytes ?? 2 ** 30 });
+    this.latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
+    this.disk = new SimDisk(this.world, "disk", {
+      latencies: this.latencies,
+      capacityBytes: settings.capacityBytes ?? 2 ** 30,
+    });
     this.config = brokerConfigSchema.parse({
       "node.id": 1,
       "data.dir": "/data",

@@ -1,7 +1,8 @@
 // ListOffsets: where a partition starts, ends, or was at a time.
 // Versions: 0.
 // Behaviour: LATEST = the high watermark, EARLIEST = the log start, a time = the first record at or after it below the high watermark, or
-// offset -1 (S-23). While a new leader does not know the end yet: OFFSET_NOT_AVAILABLE, but EARLIEST is always answered (S-25).
+// offset -1 (S-23). LATEST waits up to half a second for what was accepted before it to be committed, so that whoever was told yes with acks 1
+// and asks for the end then does not miss it. While a new leader does not know the end yet: OFFSET_NOT_AVAILABLE, but EARLIEST is always answered (S-25).
 import { asOttlaError, type ErrorName } from "../../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../../model/ids.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type ListOffsetsRequest,
   type ListOffsetsResponse,
 } from "../../wire/native/apis.ts";
+import { untilCommitted } from "../committed-waiter.ts";
 import { lookUpPartition } from "../partition-lookup.ts";
 import type { Replica } from "../replica.ts";
 import type { Request } from "../request.ts";
@@ -20,12 +22,26 @@ type Row = ListOffsetsRequest["entries"][number];
 type Answer = ListOffsetsResponse["entries"][number];
 
 export async function handleListOffsets(services: Services, request: Request<typeof API.LIST_OFFSETS>): Promise<void> {
+  const waitMs = request.waitBudgetMs(LATEST_WAIT_MS);
+  await untilCommitted(services, askedForLatest(services, request.body.entries), waitMs);
   const entries: Answer[] = [];
   for (const row of request.body.entries) {
     const answer = answerOf(services, row);
     entries.push(answer instanceof Promise ? await answer : answer);
   }
   if (!request.isDone) request.respond({ entries });
+}
+
+/** One sync, on a disk that is not in trouble. */
+const LATEST_WAIT_MS = 500;
+
+function askedForLatest(services: Services, rows: readonly Row[]): Replica[] {
+  const replicas: Replica[] = [];
+  for (const row of rows) {
+    const replica = row.timestamp === LATEST_TIMESTAMP ? services.replicas.find(row.topicId, row.partition) : undefined;
+    if (replica !== undefined) replicas.push(replica);
+  }
+  return replicas;
 }
 
 function failed(error: ErrorName): Answer {
