@@ -6,20 +6,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import type { SeedResult } from "../src/sim/run-seed.ts";
+import { NAMED_STATES } from "../src/sim/marks.ts";
 import type { TraceEvent } from "../src/sim/world.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
 
 /** One seed in this many is run twice here and once in a fresh process. */
 const REPEAT_EVERY = 20;
-/** States that a run of many seeds must reach in at least one seed of a hundred, or its workload is too weak. */
-const NAMED_STATES: readonly string[] = [
-  "topic deleted",
-  "stopped in order",
-  "log info checkpoint",
-  "log warn recovered_tail",
-];
-
 const { values } = parseArgs({
   options: {
     seed: { type: "string" },

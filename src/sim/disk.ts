@@ -10,6 +10,7 @@ import {
   type OpenMode,
 } from "../ports/files.ts";
 import { type CrashChoices, DiskImage, type Fate, type FileNode } from "./disk-image.ts";
+import { MARK, markOfFile } from "./marks.ts";
 import type { Incarnation, SimWorld } from "./world.ts";
 
 const SECTORS_PER_PAGE = 8;
@@ -85,6 +86,7 @@ export class SimDisk {
     this.#writes.clear();
     this.#locks.clear();
     if (kind === "power loss") {
+      if (this.#image.pendingOperations().length > 0) this.world.sometimes(MARK.UNSYNCED_LOST);
       this.#image.crash(this.randomChoices());
     } else {
       this.#image.closeAll();
@@ -116,6 +118,7 @@ export class SimDisk {
       let isKept = fates.get(unit);
       if (isKept === undefined) {
         isKept = this.#rng.chance(0.5);
+        if (!isKept) this.world.sometimes(MARK.TORN);
         fates.set(unit, isKept);
       }
       return isKept;
@@ -127,6 +130,7 @@ export class SimDisk {
     const part = this.#rng.pick(["nothing", "prefix", "all"] as const);
     const sizeBytes =
       part === "prefix" ? this.#rng.below(write.bytes.length + 1) : part === "all" ? write.bytes.length : 0;
+    if (part === "prefix") this.world.sometimes(MARK.PARTIAL_WRITE);
     if (sizeBytes > 0) this.#image.write(write.file, write.position, write.bytes.subarray(0, sizeBytes));
   }
 
@@ -176,6 +180,7 @@ export class SimDisk {
 
   #refuse(operation: string, path: string): never {
     this.world.countFault("D9 no space");
+    this.world.sometimes(MARK.FULL);
     throw new FileError("no-space", operation, path);
   }
 
@@ -184,6 +189,7 @@ export class SimDisk {
     return this.world.later({ delayMs, kind: "read", owner, detail: path }, () => {
       const bytes = file.live.view.subarray(position, position + target.length);
       target.set(bytes);
+      this.#mark("read", path);
       return bytes.length;
     });
   }
@@ -210,7 +216,13 @@ export class SimDisk {
         this.#refuse("write", path);
       }
       this.#image.write(file, position, bytes);
+      this.#mark("write", path);
     });
+  }
+
+  #mark(operation: "read" | "write", path: string): void {
+    const mark = markOfFile(operation, path);
+    if (mark !== undefined) this.world.sometimes(mark);
   }
 
   datasync(owner: Incarnation, file: FileNode, path: string): Promise<void> {

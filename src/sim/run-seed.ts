@@ -11,6 +11,7 @@ import type { Violation } from "./checkers/checker.ts";
 import { SimDisk } from "./disk.ts";
 import type { DiskImage } from "./disk-image.ts";
 import type { HistoryEvent } from "./history.ts";
+import { MARK } from "./marks.ts";
 import { Nemesis } from "./nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
@@ -119,6 +120,7 @@ class SeedRun {
     } catch (thrown) {
       failure = this.#checkers.violations.length > 0 ? undefined : describeFailure(thrown);
     }
+    if (this.#checkers.excusedLosses > 0) this.#world.sometimes(MARK.EXCUSED_LOSS);
     const { hash, nowMs, faults, marks, seed } = this.#world;
     const batches = this.#clients.reduce((sum, client) => sum + client.batches, 0);
     return {
@@ -160,7 +162,7 @@ class SeedRun {
     await this.#settle(Promise.all([keeper, ...clients]), "the clients did not end");
     await this.#readAll();
     await this.#settle(this.#node.stop(), "the broker did not stop");
-    this.#world.sometimes("stopped in order");
+    this.#world.sometimes(MARK.STOPPED_IN_ORDER);
     await this.#readAll();
     await this.#settle(
       Promise.all([this.#keeperClient, ...this.#clients].map((client) => client.close())),

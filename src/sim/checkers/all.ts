@@ -30,6 +30,11 @@ export class CheckerSet {
     new BoundedChecker(),
   ];
 
+  /** Losses that were found and that the fault atlas allows. */
+  get excusedLosses(): number {
+    return this.#atlas.excused;
+  }
+
   observe(event: HistoryEvent): void {
     if (event.type === "fault") this.#atlas.observe(event);
     for (const checker of this.#checkers) {

@@ -3,6 +3,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { Client } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
 import type { HistoryEvent } from "../history.ts";
+import { MARK } from "../marks.ts";
 import type { SwarmConfig } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
 import type { TopicBoard } from "./topics.ts";
@@ -65,7 +66,7 @@ export class TopicKeeper {
     record({ type: "topic deleting", timeMs: world.nowMs, topic: name });
     try {
       await client.admin().deleteTopic(name, { wait: this.#rng.chance(0.5) });
-      world.sometimes("topic deleted");
+      world.sometimes(MARK.TOPIC_DELETED);
     } catch (thrown) {
       const error = asOttlaError(thrown);
       world.sometimes(`delete topic ended ${error.code}`);
