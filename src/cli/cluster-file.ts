@@ -15,6 +15,7 @@ import {
   settingsOfPairs,
   unknownKey,
 } from "./config-file.ts";
+import { DEFAULT_DATA_DIR } from "./data-dir.ts";
 
 export interface NodePlan {
   readonly nodeId: number;
@@ -39,7 +40,6 @@ export interface ClusterSources {
 const TOP_KEYS = ["cluster", "data.dir", "defaults", "nodes"];
 /** Keys that a node has for itself: an environment variable must not give them to all. */
 const OWN_KEYS = ["node.id", "data.dir", "listeners", "advertised.listeners"];
-const DEFAULT_DATA_DIR = "ottla-data";
 
 export function planCluster(sources: ClusterSources): ClusterPlan {
   const document = readDocument(sources.file);

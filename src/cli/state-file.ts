@@ -86,3 +86,8 @@ export function liveState(dataDir: string): ClusterState | undefined {
   const { launcher, nodes } = outcome.state;
   return isAlive(launcher) || nodes.some((node) => isAlive(node.process)) ? outcome.state : undefined;
 }
+
+/** A node as --json prints it. */
+export function nodeAsJson({ nodeId, process: { pid }, address, dataDir, logFile }: NodeState) {
+  return { nodeId, pid, address, dataDir, logFile };
+}

@@ -137,3 +137,6 @@ export function humanBytes(count: number): string {
   }
   return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${units[unit]}`;
 }
+
+/** "1 record", "2 records". */
+export const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;

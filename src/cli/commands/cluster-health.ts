@@ -6,6 +6,7 @@ import { timeoutOf, withClient } from "../client.ts";
 import { failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { GlobalFlags } from "../output.ts";
+import { counted } from "../values.ts";
 
 export interface HealthFlags {
   readonly wait?: boolean;
@@ -34,7 +35,8 @@ export async function clusterHealth({ flags, output }: Invocation<HealthFlags>):
   else {
     output.line(isHealthy ? "healthy" : "unhealthy");
     for (const problem of health.problems) output.line(problem);
-    output.note(`${health.brokers} broker(s), ${health.topics} topic(s), ${health.partitions} partition(s)`);
+    const { brokers, topics, partitions } = health;
+    output.note([counted(brokers, "broker"), counted(topics, "topic"), counted(partitions, "partition")].join(", "));
   }
   return isHealthy ? EXIT.OK : EXIT.UNHEALTHY;
 }

@@ -1,17 +1,19 @@
 // ottla cluster up: the launcher in the foreground, or with --detach in the background as the parent that the nodes keep.
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
-import { basename, join, relative } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { EXIT } from "../../model/exit-codes.ts";
 import { type ClusterPlan, planCluster } from "../cluster-file.ts";
+import { DEFAULT_DATA_DIR } from "../data-dir.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { FromLauncher } from "../ipc.ts";
 import { claimDirectory, Launcher, NodeFailure, type UpNode } from "../launcher.ts";
 import type { Output } from "../output.ts";
-import { type ClusterState, readState } from "../state-file.ts";
+import { type ClusterState, nodeAsJson, readState } from "../state-file.ts";
 import { onStopSignals } from "../signals.ts";
+import { counted } from "../values.ts";
 
 export interface UpFlags {
   readonly config?: string;
@@ -48,6 +50,13 @@ function self(): string {
   return `node ${relative(process.cwd(), script)}`;
 }
 
+/** What another command needs to find this cluster's state file. */
+function dataDirFlag(plan: ClusterPlan): string {
+  if (plan.dataDir === resolve(DEFAULT_DATA_DIR)) return "";
+  const path = shortPath(plan.dataDir);
+  return ` --data-dir ${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`}`;
+}
+
 function hints(up: readonly UpNode[]): string[] {
   const address = (up[0]?.ready.address ?? "").replace(/^ws:\/\//, "");
   const ottla = address === "127.0.0.1:7070" ? self() : `${self()} -b ${address}`;
@@ -78,10 +87,6 @@ function announce(output: Output, plan: ClusterPlan, state: ClusterState): void 
   output.table({ headers: ["NODE", "STATE", "ADDRESS", "HTTP", "PID"], rows, right: [0, 4] });
 }
 
-export const nodeAsJson = ({ nodeId, process: { pid }, address, dataDir, logFile }: ClusterState["nodes"][number]) => {
-  return { nodeId, pid, address, dataDir, logFile };
-};
-
 function foundState(plan: ClusterPlan): ClusterState | undefined {
   const outcome = readState(plan.dataDir);
   return outcome.kind === "found" ? outcome.state : undefined;
@@ -105,7 +110,7 @@ async function runHere({ output }: Invocation<UpFlags>, plan: ClusterPlan): Prom
   });
   try {
     output.note(
-      `Starting ${plan.nodes.length} node${plan.nodes.length === 1 ? "" : "s"} of cluster ${plan.cluster} in ${shortPath(plan.dataDir)}`,
+      `Starting ${counted(plan.nodes.length, "node")} of cluster ${plan.cluster} in ${shortPath(plan.dataDir)}`,
     );
     const up = await launcher.start();
     if (wasStopped && up.length < plan.nodes.length) return EXIT.SIGINT;
@@ -182,7 +187,7 @@ async function startInBackground({ output }: Invocation<UpFlags>, plan: ClusterP
   child.unref();
   if (answer?.kind === "up") {
     announce(output, plan, answer.state as ClusterState);
-    output.note(["Try:", ...answer.lines, `  ${self()} cluster down`].join("\n"));
+    output.note(["Try:", ...answer.lines, `  ${self()} cluster down${dataDirFlag(plan)}`].join("\n"));
     return EXIT.OK;
   }
   return backgroundFailed(output, plan, answer);

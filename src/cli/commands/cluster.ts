@@ -2,12 +2,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { resolve } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
+import { DEFAULT_DATA_DIR } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive, signalProcess } from "../process-identity.ts";
-import { type ClusterState, readState, removeState, stateFileOf } from "../state-file.ts";
-import { parseDuration } from "../values.ts";
-import { nodeAsJson } from "./cluster-up.ts";
+import { type ClusterState, nodeAsJson, readState, removeState, stateFileOf } from "../state-file.ts";
+import { counted, parseDuration } from "../values.ts";
 
 export interface DirectoryFlags {
   readonly dataDir?: string;
@@ -17,7 +17,7 @@ const POLL_MS = 50;
 const DOWN_TIMEOUT = "30s";
 
 function directoryOf(flags: DirectoryFlags): string {
-  return resolve(flags.dataDir ?? process.env["OTTLA_DATA_DIR"] ?? "ottla-data");
+  return resolve(flags.dataDir ?? process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR);
 }
 
 function stateOf(dataDir: string): ClusterState | undefined {
@@ -100,8 +100,7 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
   }
   removeState(dataDir);
   if (output.isJson) output.json("cluster.down", { dataDir, wasRunning: true });
-  else
-    output.note(`stopped ${state.nodes.length} node${state.nodes.length === 1 ? "" : "s"} of cluster ${state.cluster}`);
+  else output.note(`stopped ${counted(state.nodes.length, "node")} of cluster ${state.cluster}`);
   return EXIT.OK;
 }
 

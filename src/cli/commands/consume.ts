@@ -7,7 +7,7 @@ import { type FormatPart, parseFormat, recordAsJson, writeRecord } from "../form
 import type { Invocation } from "../invocation.ts";
 import { onStopSignals } from "../signals.ts";
 import { parseStartPosition } from "../start-position.ts";
-import { parseInteger, parsePartitions } from "../values.ts";
+import { counted, parseInteger, parsePartitions } from "../values.ts";
 
 export interface ConsumeFlags {
   readonly offset: string;
@@ -34,7 +34,7 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
     const off = onStopSignals({ onFirst: () => abort.abort(), onAgain: () => process.exit(EXIT.SIGINT) });
     try {
       await printer.printAll(consumer);
-      output.note(`${printer.printed} records`);
+      output.note(counted(printer.printed, "record"));
       return abort.signal.aborted ? EXIT.SIGINT : EXIT.OK;
     } catch (thrown) {
       if (!abort.signal.aborted) throw thrown;

@@ -90,6 +90,7 @@ export async function produce({ args, flags, output }: Invocation<ProduceFlags>)
     const producer = client.producer({ ...options, onBatch: (report) => tally.onBatch(report) });
     const info = await producer.prepare(topic);
     refuseUnknownPartition(flags.partition, info);
+    if (process.stdin.isTTY === true) output.note("one record per line; Ctrl-D ends");
     tally.startProgress();
     const wasInterrupted = await new Feed({ producer, topic, maker, tally, rate }).run(info.maxMessageBytes);
     // Without answers only a later request over the same connections tells that everything has arrived.

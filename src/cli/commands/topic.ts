@@ -14,7 +14,7 @@ import { timeoutOf, withClient } from "../client.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { GlobalFlags } from "../output.ts";
-import { parseInteger, parsePair } from "../values.ts";
+import { counted, parseInteger, parsePair } from "../values.ts";
 
 export interface CreateFlags {
   readonly partitions?: string;
@@ -43,7 +43,7 @@ export async function topicCreate({ args, flags, output }: Invocation<CreateFlag
     const topic = await admin.createTopic(name, options);
     if (output.isJson)
       output.json("topic.create", { topic: topic.name, topicId: topic.topicId, partitions: topic.partitions.length });
-    else output.line(`${topic.name}\t${topic.partitions.length} partition${topic.partitions.length === 1 ? "" : "s"}`);
+    else output.line(`${topic.name}\t${counted(topic.partitions.length, "partition")}`);
   });
 }
 

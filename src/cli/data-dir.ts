@@ -1,0 +1,2 @@
+// Where a local cluster keeps everything when nobody says otherwise: relative to the current directory, ignored by git.
+export const DEFAULT_DATA_DIR = "ottla-data";

@@ -1,0 +1,96 @@
+// ottla log dump|verify on the files that a real node left, whole and damaged.
+import { copyFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ensureBuilt, json, ottla, outputMatching, SMALL_NODE, start, temporaryFolder } from "./support.ts";
+
+const folder = temporaryFolder();
+const dir = join(folder.path, "d");
+const segment = "t-0/00000000000000000000.log";
+
+beforeAll(async () => {
+  ensureBuilt();
+  const args = ["server", "start", "--node-id", "1", "--data-dir", dir, "--listeners", "ws://127.0.0.1:0", "-q"];
+  const node = start([...args, ...SMALL_NODE.flatMap((pair) => ["-X", pair])]);
+  const [, address = ""] = await outputMatching(node, "stdout", /ready ws:\/\/(\S+)/);
+  const env = { OTTLA_BOOTSTRAP: address };
+  await ottla(["topic", "create", "t"], { env });
+  for (const text of ["a\nb\nc\n", "d\n", "e\nf\n"]) await ottla(["produce", "t"], { env, input: text });
+  node.kill("SIGTERM");
+  await new Promise((resolve) => node.once("close", resolve));
+});
+afterAll(folder.remove);
+
+function copy(): string {
+  const target = join(folder.path, `copy-${readdirSync(folder.path).length}`);
+  cpSync(dir, target, { recursive: true });
+  return target;
+}
+
+describe("log dump", () => {
+  it("prints a row per batch", async () => {
+    const { code, stdout, stderr } = await ottla(["log", "dump", join(dir, segment)]);
+    expect(stderr).toBe("3 batches\n");
+    const rows = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.split("\t"));
+    expect(rows[0]).toEqual(["POSITION", "BYTES", "BASE", "LAST", "EPOCH", "RECORDS", "TIMESTAMP", "CODEC", "KIND"]);
+    expect(rows.slice(1).map((row) => [row[2], row[3], row[5], row[7], row[8]])).toEqual([
+      ["0", "2", "3", "none", "data"],
+      ["3", "3", "1", "none", "data"],
+      ["4", "5", "2", "none", "data"],
+    ]);
+    expect(code).toBe(0);
+    const lines = (await ottla(["log", "dump", join(dir, segment), "--json"])).stdout.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { _command: "log.dump", _version: 1, baseOffset: 0, lastOffset: 2, recordCount: 3 },
+      { baseOffset: 3 },
+      { baseOffset: 4 },
+    ]);
+  });
+
+  it("does not know a file that is not there", async () => {
+    const { code, stderr } = await ottla(["log", "dump", join(dir, "none.log")]);
+    expect(stderr).toMatch(/^error\[FILE_UNREADABLE\]: .*none\.log: no such file/);
+    expect(code).toBe(4);
+  });
+});
+
+describe("log verify", () => {
+  it("finds nothing on a whole directory", async () => {
+    const { code, stdout, stderr } = await ottla(["log", "verify", dir]);
+    expect(stderr).toContain("all good");
+    expect(stdout).toMatch(new RegExp(`\\n${segment}\\t0\\t6\\t3\\t6\\t\\d+\\t0\\tok\\n`));
+    expect(code).toBe(0);
+    expect((await ottla(["log", "verify", `${join(dir, "t-0")}/`])).code).toBe(0);
+  });
+
+  it("a flipped bit: exit 1 with the first bad offset, nothing changed", async () => {
+    const damaged = copy();
+    const file = join(damaged, segment);
+    const bytes = readFileSync(file);
+    bytes[bytes.length - 3] = (bytes.at(-3) ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    const { code, stdout, stderr } = await ottla(["log", "verify", damaged]);
+    expect(stderr).toMatch(/\nerror\[DATA_DAMAGED\]: first bad offset 4: /);
+    expect(stdout).toContain("damaged");
+    expect(code).toBe(1);
+    expect(readFileSync(file)).toEqual(bytes);
+    const asJson = await ottla(["log", "verify", damaged, "--json"]);
+    expect(json(asJson)).toMatchObject({ _command: "log.verify", isGood: false, firstFault: { offset: 4 } });
+    const dump = await ottla(["log", "dump", file]);
+    expect(dump.stderr).toContain("first bad offset 4");
+    expect(dump.code).toBe(1);
+  });
+
+  it("a missing and a foreign file", async () => {
+    const { code, stderr } = await ottla(["log", "verify", folder.path]);
+    expect(stderr).toMatch(/^error\[DATA_DIR_FOREIGN\]/);
+    expect(code).toBe(32);
+    const swapped = copy();
+    copyFileSync(join(swapped, "superblock"), join(swapped, segment));
+    expect((await ottla(["log", "verify", swapped])).code).toBe(1);
+    expect((await ottla(["log", "verify", join(folder.path, "none")])).code).toBe(4);
+  });
+});
