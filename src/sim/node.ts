@@ -34,13 +34,14 @@ const RESERVE = "/reserve";
 /** Acknowledgements rest on these directories' files. */
 const JOURNALS = ["/journal/", "/metadata/"];
 
+const ON_THE_WAY_BYTES = 4 * 1024 * 1024;
+
 export type NodeState = "down" | "starting" | "running" | "stopping";
 
 export class SimNode {
   readonly name: string;
   readonly disk: SimDisk;
   readonly config: BrokerConfig;
-  metrics = new SimMetrics();
   /** Starts that served requests. */
   starts = 0;
   /** The last start that was refused. */
@@ -77,7 +78,6 @@ export class SimNode {
     const { world, network, disk, codecs } = this.#parts;
     const incarnation = world.startIncarnation(this.name);
     this.#state = "starting";
-    this.metrics = new SimMetrics();
     this.#hasFailedSync = false;
     world.note(this.name, "process", "starts");
     const broker = createBroker(
@@ -90,7 +90,7 @@ export class SimNode {
         codecs,
         entropy: createSimEntropy(world, incarnation),
         logger: createSimLogger(world, this.name),
-        metrics: this.metrics,
+        metrics: new SimMetrics((gauge, value) => this.#observeGauge(gauge, value)),
         rng: world.fork(`broker ${this.name} ${incarnation.number}`),
         bootId: `boot ${this.#boots}`,
       },
@@ -112,6 +112,25 @@ export class SimNode {
       record,
       unsentBytesMax: this.config["connection.unsent.bytes"],
       looksAtAnswers: () => this.#hasFailedSync,
+    });
+  }
+
+  /** Invariant 43, as far as the broker tells its budgets. One message per connection may be on its way when one is full (D-26). */
+  #observeGauge(gauge: string, value: number): void {
+    const bounds: Readonly<Record<string, number>> = {
+      delayed_operations: this.config["delayed.requests.max"],
+      request_inflight_bytes: this.config["produce.inflight.bytes"] + ON_THE_WAY_BYTES,
+      unsent_bytes: this.config["unsent.bytes"] + ON_THE_WAY_BYTES,
+    };
+    const bound = bounds[gauge];
+    if (bound === undefined || value <= bound) return;
+    this.#parts.record({
+      type: "budget",
+      timeMs: this.#parts.world.nowMs,
+      node: this.name,
+      budget: gauge,
+      value,
+      bound,
     });
   }
 

@@ -33,13 +33,24 @@ function text(value: unknown): string {
 /** Values by name; labels are not told apart, since the bounds are per process. */
 export class SimMetrics implements Metrics {
   readonly gauges = new Map<string, number>();
+  readonly #onGauge: (name: string, value: number) => void;
+
+  /** `onGauge` hears every value that a gauge is set to. */
+  constructor(onGauge: (name: string, value: number) => void = () => undefined) {
+    this.#onGauge = onGauge;
+  }
 
   counter(name: string): Counter {
     return { add: (amount) => void this.gauges.set(name, (this.gauges.get(name) ?? 0) + amount) };
   }
 
   gauge(name: string): Gauge {
-    return { set: (value) => void this.gauges.set(name, value) };
+    return {
+      set: (value) => {
+        this.gauges.set(name, value);
+        this.#onGauge(name, value);
+      },
+    };
   }
 
   histogram(): Histogram {
