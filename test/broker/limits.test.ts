@@ -133,7 +133,7 @@ describe("budgets", () => {
     slow.connection.pause();
     const fetches = Array.from({ length: 50 }, () => slow.sendFetch(topicId, 0, { maxBytes: 2 ** 20 }));
     await broker.world.runFor(5_000);
-    expect(broker.metrics.gauges.get("topic_bytes_out_total")).toBeLessThan(4_000_000);
+    expect(broker.metrics.values.get("topic_bytes_out_total")).toBeLessThan(4_000_000);
     expect((await client.fetch(topicId, 0)).error).toBe("NONE");
     slow.connection.resume();
     const answers = await broker.world.settle(Promise.all(fetches));
@@ -165,7 +165,7 @@ describe("budgets", () => {
     expect(client.closedWith).toBeUndefined();
   });
 
-  test("connections beyond connections.max are closed", async () => {
+  test("D-38: connections beyond connections.max are closed", async () => {
     const { broker, client } = await startWorld({ config: { "connections.max": 2 } });
     await broker.dial();
     const third = await broker.dial();
@@ -197,9 +197,9 @@ describe("budgets", () => {
       await broker.world.runFor(2_000);
     }
     for (const gauge of ["delayed_operations", "requests_inflight", "request_inflight_bytes", "unsent_bytes"]) {
-      expect([gauge, broker.metrics.gauges.get(gauge)]).toEqual([gauge, 0]);
+      expect([gauge, broker.metrics.values.get(gauge)]).toEqual([gauge, 0]);
     }
-    expect(broker.metrics.gauges.get("connections")).toBe(1);
+    expect(broker.metrics.values.get("connections")).toBe(1);
   });
 });
 

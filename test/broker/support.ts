@@ -4,15 +4,17 @@ import { utf8Encode } from "../../src/base/bytes.ts";
 import { type Broker, createBroker } from "../../src/broker/broker.ts";
 import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
 import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
-import type { TopicId } from "../../src/model/ids.ts";
+import type { LeaderEpoch, TopicId } from "../../src/model/ids.ts";
+import type { LaneLog } from "../../src/storage/types.ts";
 import { RecordBatchBuilder } from "../../src/model/records.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "../../src/ports/metrics.ts";
 import type { MessageConnection } from "../../src/ports/transport.ts";
 import { type CrashKind, SimDisk } from "../../src/sim/disk.ts";
 import { openLaneLog } from "../../src/storage/lane-log.ts";
 import { decodeMetadataRecord } from "../../src/metadata/codec.ts";
 import type { MetadataRecord } from "../../src/metadata/records.ts";
 import { SimNetwork } from "../../src/sim/network.ts";
-import { createSimLogger, SimMetrics } from "../../src/sim/sim-ports.ts";
+import { createSimLogger } from "../../src/sim/sim-ports.ts";
 import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, SimWorld } from "../../src/sim/world.ts";
 import {
   API,
@@ -37,6 +39,23 @@ export interface WorldSettings {
   readonly syncMs?: number;
 }
 
+/** Gauges and counters by name, to be looked at; labels are not told apart. */
+class KeptMetrics implements Metrics {
+  readonly values = new Map<string, number>();
+
+  counter(name: string): Counter {
+    return { add: (amount) => void this.values.set(name, (this.values.get(name) ?? 0) + amount) };
+  }
+
+  gauge(name: string): Gauge {
+    return { set: (value) => void this.values.set(name, value) };
+  }
+
+  histogram(): Histogram {
+    return { observe: () => undefined };
+  }
+}
+
 export class BrokerWorld {
   readonly world: SimWorld;
   readonly network: SimNetwork;
@@ -45,7 +64,7 @@ export class BrokerWorld {
   readonly latencies: { readMs: number; writeMs: number; syncMs: number; directoryMs: number };
   readonly config: BrokerConfig;
   readonly fatal: OttlaError[] = [];
-  metrics = new SimMetrics();
+  metrics = new KeptMetrics();
   #process: { readonly incarnation: Incarnation; readonly broker: Broker } | undefined;
   #boots = 0;
   #bootId = 0;
@@ -84,7 +103,7 @@ export class BrokerWorld {
   begin(): Promise<void> {
     const { world } = this;
     const incarnation = world.startIncarnation("node1");
-    this.metrics = new SimMetrics();
+    this.metrics = new KeptMetrics();
     const broker = createBroker(
       {
         clock: createSimClock(world, incarnation),
@@ -121,6 +140,19 @@ export class BrokerWorld {
 
   /** The metadata log of a stopped broker. */
   async metadataRecords(): Promise<MetadataRecord[]> {
+    const records: MetadataRecord[] = [];
+    await this.#withMetadataLog((lane) =>
+      lane.replay((offset, _epoch, value) => void records.push(decodeMetadataRecord(value, offset))),
+    );
+    return records;
+  }
+
+  /** Puts bytes into the metadata log of a stopped broker, as another build would. */
+  async appendMetadata(value: Uint8Array): Promise<void> {
+    await this.#withMetadataLog((lane) => lane.append([value], 0 as LeaderEpoch, 0));
+  }
+
+  async #withMetadataLog(work: (lane: LaneLog) => Promise<unknown>): Promise<void> {
     const { world } = this;
     const owner = world.startIncarnation("reader");
     const deps = {
@@ -131,14 +163,12 @@ export class BrokerWorld {
       codecs: host.codecs,
       entropy: createSimEntropy(world, owner),
       logger: createSimLogger(world, "reader"),
-      metrics: new SimMetrics(),
+      metrics: new KeptMetrics(),
       bootId: "reader",
     };
     const lane = await world.settle(openLaneLog(deps, { directory: "/data/metadata", segmentBytes: 2 ** 26 }));
-    const records: MetadataRecord[] = [];
-    await world.settle(lane.replay((offset, _epoch, value) => void records.push(decodeMetadataRecord(value, offset))));
+    await world.settle(work(lane));
     await world.settle(lane.close());
-    return records;
   }
 
   /** A connection that has not said Hello. */

@@ -1,5 +1,6 @@
 // Topics and metadata through the broker: creating, deleting, listing, and what a restart makes of them.
 import { describe, expect, test } from "vitest";
+import { utf8Encode } from "../../src/base/bytes.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { batchOf, BrokerWorld, startWorld, type TestClient } from "./support.ts";
 
@@ -193,6 +194,16 @@ describe("restarts", () => {
     expect(new Set(registrations.map(({ incarnationId }) => incarnationId)).size).toBe(5);
     expect(new Set(registrations.map(({ directoryId }) => directoryId)).size).toBe(1);
     expect(records[0]).toMatchObject({ type: "cluster", metadataVersion: 1 });
+  });
+
+  test("D-31: a metadata record that this build does not know refuses the start by name, and again", async () => {
+    const { broker } = await startWorld();
+    await broker.stop();
+    await broker.appendMetadata(utf8Encode(JSON.stringify({ type: "tiered-storage", version: 1 })));
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const refusal = expect(broker.start()).rejects;
+      await refusal.toMatchObject({ code: "DATA_DIR_NEWER", message: expect.stringContaining("tiered-storage") });
+    }
   });
 
   test("D-20: identity survives a restart; a directory whose metadata log is gone is refused", async () => {
