@@ -15,7 +15,7 @@ import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
 import type { EpochEntry } from "./types.ts";
 import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
 
-const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+const GROUP_BYTES_MAX = 1 * 1024 * 1024;
 /** Two chunks a record; below the 1,024 that one writev takes. */
 const GROUP_RECORDS_MAX = 500;
 /** Idle for this long: a MARK tells what is synced (D-11 asks for 50 ms). */
