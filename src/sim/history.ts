@@ -40,6 +40,8 @@ export interface RecordRead {
   readonly highWatermark: number;
   /** What the reader had asked for: nothing below it may come. */
   readonly fromOffset: number;
+  /** The record that the same reader got before it from this partition, without a seek between. */
+  readonly afterOffset?: number;
 }
 
 /** A partition was read whole, from its start to the end that was current when the reading began. */

@@ -218,9 +218,10 @@ export class SimClient {
     const next = new Map<number, number>();
     for await (const batch of consumer.batches()) {
       for (const each of batch) {
-        const fromOffset = next.get(each.partition) ?? 0;
+        const expected = next.get(each.partition);
         next.set(each.partition, each.offset + 1);
         const { topic, partition, offset } = each;
+        const after = expected === undefined ? {} : { afterOffset: expected - 1 };
         const read = { topic, partition, offset, value: valueOf(each.value), sum: sumOf(each, world.checksum) };
         record({
           type: "read",
@@ -228,7 +229,8 @@ export class SimClient {
           process: session,
           ...read,
           highWatermark: batch.highWatermark,
-          fromOffset,
+          fromOffset: 0,
+          ...after,
         });
       }
       if (this.isStopping) return;

@@ -116,6 +116,8 @@ it("invariant 4 finds a gap, a repetition and a missing end", () => {
   expect(found(scan(1, [0, 2], 3))).toEqual([4]);
   expect(found(scan(1, [0, 0, 1], 2))).toEqual([4]);
   expect(found(scan(1, [0, 1], 3))).toEqual([4]);
+  expect(found(sent(0, 1), sent(2, 1), read(0, 2), read(2, 3, { afterOffset: 0 }))).toEqual([4]);
+  expect(found(sent(0, 1), sent(1, 1), read(0, 2), read(1, 3, { afterOffset: 0 }))).toEqual([]);
 });
 
 it("invariant 11 finds a read at the high watermark, and one below what was asked for", () => {
