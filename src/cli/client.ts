@@ -10,6 +10,7 @@ import { createWebSocketTransport } from "../platform/websocket.ts";
 import type { CompressionName } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
 import { rngFromSystem } from "./rng.ts";
+import { oneLine } from "./failure.ts";
 import type { GlobalFlags } from "./output.ts";
 import { parseBootstrap, parseDuration } from "./values.ts";
 
@@ -39,7 +40,7 @@ async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionNam
     transport: createWebSocketTransport({ masking: brokers.every(isLoopback) ? "zero" : "random" }),
     checksum: createChecksum(),
     codecs: await loadCodecs(codecs),
-    logger: stderrLogger(flags.verbose ?? 0),
+    logger: stderrLogger(flags.quiet === true ? -1 : (flags.verbose ?? 0)),
     rng: rngFromSystem(entropy),
   };
   const connectTimeoutMs = parseDuration(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout", "s");
@@ -67,16 +68,20 @@ export async function withClient<T>(
   }
 }
 
-/** The client's own remarks, for -v (info) and -vv (debug); pino would cost 20 ms of start. */
+/** The client's own remarks: warnings always, the rest for -v and -vv. pino would cost 20 ms of start. */
 function stderrLogger(verbosity: number, bound: Readonly<Record<string, unknown>> = {}): Logger {
   const write = (level: string, floor: number) => (event: string, fields?: Readonly<Record<string, unknown>>) => {
-    if (verbosity >= floor) process.stderr.write(`${level} ${event} ${JSON.stringify({ ...bound, ...fields })}\n`);
+    if (verbosity < floor) return;
+    const details = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${textOf(value)}`);
+    process.stderr.write(`${[`${level}: ${event}`, ...details].join(" ")}\n`);
   };
   return {
     debug: write("debug", 2),
     info: write("info", 1),
-    warn: write("warn", 1),
-    error: write("error", 1),
+    warn: write("warning", 0),
+    error: write("warning", 0),
     child: (fields) => stderrLogger(verbosity, { ...bound, ...fields }),
   };
 }
+
+const textOf = (value: unknown) => (typeof value === "string" ? oneLine(value) : JSON.stringify(value));

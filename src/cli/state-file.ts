@@ -28,6 +28,9 @@ export type StateOutcome =
 
 export const stateFileOf = (dataDir: string) => join(dataDir, "cluster-state.json");
 
+/** What a launcher in the background said; begun anew by each start. */
+export const launcherLogOf = (dataDir: string) => join(dataDir, "launcher.log");
+
 export function readState(dataDir: string): StateOutcome {
   let text: string;
   try {

@@ -106,6 +106,16 @@ describe("cluster up --detach", () => {
     expect(down.stderr).toContain("no cluster runs");
   });
 
+  it("a node that dies takes the launcher with it, and `cluster status` says why", async () => {
+    expect((await ottla([...upWith(), "--detach"])).code).toBe(0);
+    const { launcher, nodes } = foundState();
+    process.kill(nodes[0]?.process.pid ?? 0, "SIGKILL");
+    await expect.poll(() => isAlive(launcher), { timeout: 10_000 }).toBe(false);
+    const { code, stderr } = await ottla(["cluster", "status", "--data-dir", dataDir()]);
+    expect(stderr).toContain("error[NODE_ENDED]: node 1 ended by itself: SIGKILL");
+    expect(code).toBe(10);
+  });
+
   it("nodes end when their launcher is killed", async () => {
     expect((await ottla([...upWith(), "--detach"])).code).toBe(0);
     const { launcher, nodes } = foundState();

@@ -1,7 +1,7 @@
 // ottla cluster up: the launcher in the foreground, or with --detach in the background as the parent that the nodes keep.
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
-import { basename, join, relative, resolve } from "node:path";
+import { basename, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { EXIT } from "../../model/exit-codes.ts";
 import { type ClusterPlan, planCluster } from "../cluster-file.ts";
@@ -11,7 +11,7 @@ import type { Invocation } from "../invocation.ts";
 import type { FromLauncher } from "../ipc.ts";
 import { claimDirectory, Launcher, NodeFailure, type UpNode } from "../launcher.ts";
 import type { Output } from "../output.ts";
-import { type ClusterState, nodeAsJson, readState } from "../state-file.ts";
+import { type ClusterState, launcherLogOf, nodeAsJson, readState } from "../state-file.ts";
 import { onStopSignals } from "../signals.ts";
 import { counted } from "../values.ts";
 
@@ -166,7 +166,7 @@ async function tellStarter(message: FromLauncher): Promise<void> {
 
 async function startInBackground({ output }: Invocation<UpFlags>, plan: ClusterPlan): Promise<number> {
   claimDirectory(plan.dataDir);
-  const log = openSync(join(plan.dataDir, "launcher.log"), "a");
+  const log = openSync(launcherLogOf(plan.dataDir), "w");
   const script = process.argv[1] ?? "";
   const parameters = process.argv
     .slice(2)
@@ -200,7 +200,7 @@ function backgroundFailed(
 ): never {
   for (const line of answer?.details ?? []) output.note(`  | ${line}`);
   if (answer !== undefined) throw new CommandFailure(answer.failure);
-  const hint = `its output: ${join(plan.dataDir, "launcher.log")}`;
+  const hint = `its output: ${launcherLogOf(plan.dataDir)}`;
   throw new CommandFailure({
     code: "LAUNCHER_ENDED",
     message: "the launcher ended before the cluster was ready",

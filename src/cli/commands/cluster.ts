@@ -5,8 +5,9 @@ import { EXIT } from "../../model/exit-codes.ts";
 import { DEFAULT_DATA_DIR } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
+import { lastLogLines } from "../log-tail.ts";
 import { isAlive, signalProcess } from "../process-identity.ts";
-import { type ClusterState, nodeAsJson, readState, removeState, stateFileOf } from "../state-file.ts";
+import { type ClusterState, launcherLogOf, nodeAsJson, readState, removeState, stateFileOf } from "../state-file.ts";
 import { counted, parseDuration } from "../values.ts";
 
 export interface DirectoryFlags {
@@ -55,8 +56,11 @@ export async function clusterStatus({ flags, output }: Invocation<DirectoryFlags
       launcherPid,
       nodes: nodes.map((entry) => ({ ...nodeAsJson(entry.node), state: entry.state })),
     });
-  } else if (state === undefined) output.note(`no cluster was started in ${dataDir}`);
-  else {
+  } else if (state === undefined) {
+    output.note(`no cluster runs in ${dataDir}`);
+    // A launcher whose nodes all died has said why.
+    for (const line of lastLogLines(launcherLogOf(dataDir), 2)) if (!line.startsWith("node ")) output.note(line);
+  } else {
     const rows = nodes.map(({ node, state: how }) => [
       String(node.nodeId),
       how,
