@@ -216,7 +216,7 @@ describe("kill -9 under `ottla produce`", () => {
     const rng = createRng([SEED, 11, 1, 1]);
     const { client } = await prepare();
     for (const [index, acks] of ["all", "1"].entries()) {
-      const topic = await node.createTopic(`lines-${index}`, "-P", "3");
+      const topic = await node.createTopic(`lines-${index}`, { partitions: 3 });
       const child = start(["produce", topic, "--acks", acks, "-z", index === 0 ? "none" : "lz4", "--json"], {
         env: { OTTLA_BOOTSTRAP: node.address },
       });

@@ -3,6 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import type { CreateTopicOptions } from "../../src/client/types.ts";
+import { connect } from "../../src/index.ts";
 import {
   cleanEnvironment,
   MAIN,
@@ -120,10 +122,15 @@ export class NodeUnderTest {
     return ottla(args, { ...options, env: { OTTLA_BOOTSTRAP: this.address, ...options.env } });
   }
 
-  async createTopic(name: string, ...more: string[]): Promise<string> {
-    const { code, stderr } = await this.run(["topic", "create", name, ...more]);
-    if (code !== 0) throw new Error(`topic create ended with ${code}: ${stderr}`);
-    return name;
+  /** By the library: quicker than a process for each. */
+  async createTopic(name: string, options: CreateTopicOptions = {}): Promise<string> {
+    const client = await connect({ brokers: [this.address], connectTimeoutMs: 20_000 });
+    try {
+      await client.admin().createTopic(name, options);
+      return name;
+    } finally {
+      await client.close();
+    }
   }
 
   /** Kills it if it runs, and removes its directory. */
