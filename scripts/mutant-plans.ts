@@ -10,6 +10,7 @@ export interface MutantPlan {
 }
 
 export const MUTANTS: readonly MutantPlan[] = [
+  { id: "M1", about: "acks=all answered when only written", invariants: [1, 16], budget: 500, knownSeed: 1001 },
   { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 1002 },
   {
     id: "M19c",
