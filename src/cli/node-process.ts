@@ -8,7 +8,8 @@ import { onStopSignals } from "./signals.ts";
 type StartOrder = Extract<ToNode, { kind: "start" }>;
 
 function tell(message: FromNode): void {
-  if (process.connected) process.send?.(message);
+  // The callback takes the error of a launcher that ends just now; without it the error would be an uncaught one.
+  if (process.connected) process.send?.(message, undefined, {}, () => undefined);
 }
 
 /** Ends the process after the launcher had the message; a launcher that is gone does not hold it up. */
