@@ -11,6 +11,7 @@ import { createMetrics, type RenderedMetrics } from "../platform/metrics.ts";
 import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport, isBufferutilLoaded } from "../platform/websocket.ts";
 import type { Logger } from "../ports/logger.ts";
+import { answerHttp } from "./http.ts";
 import { rngFromSystem } from "./rng.ts";
 import { VERSION } from "./version.ts";
 
@@ -58,41 +59,4 @@ export async function composeNode(config: BrokerConfig, logger: Logger): Promise
     config,
   );
   return { broker, metrics };
-}
-
-export interface HttpAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: string;
-}
-
-export interface HttpSources {
-  health(): ReturnType<Broker["health"]>;
-  readonly metrics: RenderedMetrics;
-}
-
-const json = (status: number, value: unknown): HttpAnswer => ({
-  status,
-  contentType: "application/json",
-  body: `${JSON.stringify(value)}\n`,
-});
-
-/** What the node's port says to plain HTTP; undefined for a path that does not exist. */
-export function answerHttp(path: string, sources: HttpSources): HttpAnswer | Promise<HttpAnswer> | undefined {
-  switch (path.split("?")[0]) {
-    case "/livez": {
-      const { live, checks } = sources.health();
-      return json(live ? 200 : 503, { live, checks });
-    }
-    case "/readyz": {
-      const { ready, checks } = sources.health();
-      return json(ready ? 200 : 503, { ready, checks });
-    }
-    case "/metrics":
-      return sources.metrics.render().then((body) => ({ status: 200, contentType: sources.metrics.contentType, body }));
-    case "/version":
-      return json(200, { name: "ottla", version: VERSION, node: process.version });
-    default:
-      return undefined;
-  }
 }

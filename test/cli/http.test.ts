@@ -1,6 +1,6 @@
 // What a node's port answers to plain HTTP, and a seed that is never the same.
 import { describe, expect, it } from "vitest";
-import { answerHttp, type HttpSources } from "../../src/cli/compose.ts";
+import { answerHttp, type HttpSources } from "../../src/cli/http.ts";
 import { rngFromSystem } from "../../src/cli/rng.ts";
 import { createEntropy } from "../../src/platform/entropy.ts";
 import { createMetrics } from "../../src/platform/metrics.ts";
