@@ -18,7 +18,8 @@ import {
   LOG_SUFFIX,
 } from "./paths.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
-import { type Segment, type Segments, unlinkIfThere, withFile } from "./segments.ts";
+import { unlinkIfThere, withFile } from "./file-work.ts";
+import type { Segment, Segments } from "./segments.ts";
 
 /** At most half of a thread pool of four in syncs (D-12). */
 const SYNCS_MAX = 2;

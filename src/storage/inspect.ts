@@ -28,7 +28,7 @@ import {
 } from "./paths.ts";
 import { type LogHistory, surveyJournals } from "./replay.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
-import { readWhole, withFile } from "./segments.ts";
+import { readWhole, withFile } from "./file-work.ts";
 import { readSuperblock } from "./superblock.ts";
 
 export interface InspectDeps {

@@ -11,7 +11,7 @@ import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
 import { datasync, diskFailed, isNoSpace, openingFailure, storageFull, syncDirectory } from "./faults.ts";
 import { FORMAT_VERSION, MIN_READER_VERSION, refuseNewer } from "./format.ts";
 import { baseOffsetOf, join, LOG_SUFFIX, offsetName, RESERVE } from "./paths.ts";
-import { readWhole, unlinkIfThere, withFile } from "./segments.ts";
+import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { LaneLog, StorageDeps } from "./types.ts";
 
 const METADATA = "lane.metadata";

@@ -3,7 +3,7 @@ import type { Files } from "../ports/files.ts";
 import { datasync, isNotFound, syncDirectory } from "./faults.ts";
 import { deletedDirectory, join, PARTITION_METADATA, partitionDirectory } from "./paths.ts";
 import { decodePartitionMetadata, encodePartitionMetadata, type PartitionMetadata } from "./partition-metadata.ts";
-import { readWhole, withFile } from "./segments.ts";
+import { readWhole, withFile } from "./file-work.ts";
 
 /** Whose directory it is; undefined when it does not exist or does not say. */
 export async function readPartitionMetadata(files: Files, directory: string): Promise<PartitionMetadata | undefined> {

@@ -5,7 +5,7 @@ import { type DirectoryEntry, FileError, type FileHandle } from "../ports/files.
 import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "./faults.ts";
 import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
 import { commitState, recover, type Recovered } from "./recovery.ts";
-import { unlinkIfThere, withFile } from "./segments.ts";
+import { unlinkIfThere, withFile } from "./file-work.ts";
 import { LogStoreImpl } from "./store.ts";
 import { encodeSuperblock, readSuperblock, SLOT_BYTES, type Superblock, writeSuperblock } from "./superblock.ts";
 import type { LogStore, RestartKind, StorageConfig, StorageDeps } from "./types.ts";

@@ -26,7 +26,7 @@ import {
 } from "./paths.ts";
 import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals } from "./replay.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
-import { readWhole, unlinkIfThere, withFile } from "./segments.ts";
+import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { LogStoreImpl } from "./store.ts";
 import type { Superblock } from "./superblock.ts";
 import type { Damage, EpochEntry } from "./types.ts";

@@ -15,7 +15,8 @@ import { storageError } from "./faults.ts";
 import type { LogImage } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
-import { emptyRead, type SegmentState, type Segments } from "./segments.ts";
+import { emptyRead } from "./segment-read.ts";
+import type { SegmentState, Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
 import type { Damage, EpochEntry, LogSpec, ReadOptions, ReadResult, ReplicaLog, TimestampResult } from "./types.ts";
 

@@ -3,24 +3,23 @@
 // The list holds the offsets [first base, endOffset) without a gap. One writer at a time (append, cut, drop); readers at any
 // time: they take the segment's size once and the caller checks afterwards that nothing was cut meanwhile (S-16).
 import { assert, present } from "../base/assert.ts";
-import { keepable } from "../base/bytes.ts";
-import { baseOffsetAt, batchSizeAt, checkStoredBatch, lastOffsetAt, maxTimestampAt } from "../model/record-batch.ts";
+import { BATCH_HEADER_BYTES, lastOffsetAt, maxTimestampAt } from "../model/record-batch.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import type { FileHandle, Files, OpenMode } from "../ports/files.ts";
+import type { Files } from "../ports/files.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
 import type { BatchWindow } from "./batch-window.ts";
 import { isNotFound, storageError } from "./faults.ts";
+import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { HandleCache } from "./handle-cache.ts";
 import { OffsetIndex } from "./offset-index.ts";
 import { INDEX_SUFFIX, join, LOG_SUFFIX, offsetName } from "./paths.ts";
+import { collectBatches } from "./segment-read.ts";
 import type { ReadOptions, ReadResult } from "./types.ts";
-import type { Offset } from "../model/ids.ts";
 
 const RELATIVE_OFFSET_MAX = 2 ** 31 - 1;
 const WRITE_CHUNKS_MAX = 1000;
 const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 const READ_BYTES_MAX = 1024 * 1024;
-const HEADER_BYTES = 61;
 
 /** What a checkpoint image says of a segment. */
 export interface SegmentState {
@@ -241,13 +240,13 @@ export class Segments {
       index?.truncateToPosition(segment.sizeBytes);
       if (index === undefined || index.count === 0)
         return index === undefined || segment.sizeBytes > this.#config.indexIntervalBytes ? undefined : index;
-      const header = new Uint8Array(HEADER_BYTES);
+      const header = new Uint8Array(BATCH_HEADER_BYTES);
       const position = index.positionAt(index.count - 1);
       const length = await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) =>
         handle.read(position, header),
       );
       const isRight =
-        length === HEADER_BYTES && lastOffsetAt(header, 0) - segment.base === index.relativeAt(index.count - 1);
+        length === BATCH_HEADER_BYTES && lastOffsetAt(header, 0) - segment.base === index.relativeAt(index.count - 1);
       return isRight ? index : undefined;
     } catch (thrown) {
       if (isNotFound(thrown)) return undefined;
@@ -414,12 +413,12 @@ export class Segments {
     let position = index.lookup(offset - segment.base);
     return this.#deps.handles.use(path, "write", async (handle) => {
       const slack = this.#config.indexIntervalBytes;
-      let wanted = Math.min(Math.max(options.maxBytes, HEADER_BYTES) + slack, READ_BYTES_MAX);
+      let wanted = Math.min(Math.max(options.maxBytes, BATCH_HEADER_BYTES) + slack, READ_BYTES_MAX);
       for (;;) {
         const buffer = new Uint8Array(Math.min(wanted, end - position));
         const filled = buffer.subarray(0, await handle.read(position, buffer));
-        const found = this.#collect(filled, { offset, options, path, position });
-        if (found.result !== undefined) return found.result;
+        const found = collectBatches(filled, { offset, options, path, position, checksum: this.#deps.checksum });
+        if (found.kind === "done") return found.result;
         position += found.skippedBytes;
         if (position >= end || (found.skippedBytes === 0 && filled.length >= end - position)) {
           throw storageError(`${path}: no whole batch with offset ${offset} at position ${position}`);
@@ -427,88 +426,5 @@ export class Segments {
         if (found.skippedBytes === 0) wanted = Math.max(found.neededBytes, wanted * 2);
       }
     });
-  }
-
-  #collect(
-    bytes: Uint8Array,
-    from: { readonly offset: number; readonly options: ReadOptions; readonly path: string; readonly position: number },
-  ): { result?: ReadResult; skippedBytes: number; neededBytes: number } {
-    const { offset, options } = from;
-    let start = 0;
-    while (start + HEADER_BYTES <= bytes.length && lastOffsetAt(bytes, start) < offset) {
-      const sizeBytes = batchSizeAt(bytes, start);
-      if (sizeBytes < HEADER_BYTES)
-        throw storageError(`${from.path}: batch size ${sizeBytes} at position ${from.position + start}`);
-      if (start + sizeBytes > bytes.length) return { skippedBytes: start + sizeBytes, neededBytes: 0 };
-      start += sizeBytes;
-    }
-    if (start + HEADER_BYTES > bytes.length) return { skippedBytes: start, neededBytes: HEADER_BYTES };
-    const firstBytes = batchSizeAt(bytes, start);
-    if (firstBytes >= HEADER_BYTES && firstBytes > options.maxBytes && !options.atLeastOne) {
-      return { result: emptyRead(offset), skippedBytes: 0, neededBytes: 0 };
-    }
-    let at = start;
-    let nextOffset = offset;
-    while (at < bytes.length) {
-      const check = checkStoredBatch(bytes, at, { end: bytes.length, checksum: this.#deps.checksum });
-      if (check.kind === "incomplete") break;
-      if (check.kind === "corrupt") {
-        if (at > start) break;
-        throw storageError(`${from.path}: ${check.reason} at position ${from.position + at}, offset ${offset}`);
-      }
-      const isFirst = at === start;
-      if (!isFirst && at + check.sizeBytes - start > options.maxBytes) break;
-      const base = baseOffsetAt(bytes, at);
-      if (isFirst ? base > offset : base !== nextOffset) {
-        throw storageError(
-          `${from.path}: offset ${base} at position ${from.position + at} where ${nextOffset} should be`,
-        );
-      }
-      if (lastOffsetAt(bytes, at) >= options.limitOffset) {
-        if (isFirst) return { result: emptyRead(offset), skippedBytes: 0, neededBytes: 0 };
-        break;
-      }
-      at += check.sizeBytes;
-      nextOffset = lastOffsetAt(bytes, at - check.sizeBytes) + 1;
-    }
-    if (at === start) return { skippedBytes: start, neededBytes: firstBytes };
-    const chunk = keepable(bytes.subarray(start, at));
-    return {
-      result: { chunks: [chunk], sizeBytes: chunk.length, nextOffset: nextOffset as Offset },
-      skippedBytes: 0,
-      neededBytes: 0,
-    };
-  }
-}
-
-export function emptyRead(offset: number): ReadResult {
-  return { chunks: [], sizeBytes: 0, nextOffset: offset as Offset };
-}
-
-/** Opens, works, closes. */
-export async function withFile<T>(
-  files: Files,
-  file: { readonly path: string; readonly mode: OpenMode },
-  work: (handle: FileHandle) => Promise<T>,
-): Promise<T> {
-  const handle = await files.open(file.path, file.mode);
-  try {
-    return await work(handle);
-  } finally {
-    await handle.close();
-  }
-}
-
-export async function readWhole(handle: FileHandle): Promise<Uint8Array> {
-  const bytes = new Uint8Array(await handle.size());
-  const length = await handle.read(0, bytes);
-  return bytes.subarray(0, length);
-}
-
-export async function unlinkIfThere(files: Files, path: string): Promise<void> {
-  try {
-    await files.unlink(path);
-  } catch (thrown) {
-    if (!isNotFound(thrown)) throw thrown;
   }
 }

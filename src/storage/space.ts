@@ -5,7 +5,7 @@ import type { Files } from "../ports/files.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import { join, RESERVE } from "./paths.ts";
-import { withFile } from "./segments.ts";
+import { withFile } from "./file-work.ts";
 
 const POLL_EVERY_MS = 1000;
 const POLL_EVERY_BYTES = 64 * 1024 * 1024;

@@ -1,26 +1,24 @@
 // The store: the journal, the logs, the flusher and the checkpoints of one data directory, and what they tell the broker.
 import { assert, present } from "../base/assert.ts";
-import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
-import type { TimerHandle } from "../ports/timers.ts";
-import { type CheckpointDeps, removeOld, removeOldJournals, syncLogs, writeImage } from "./checkpoint-files.ts";
+import type { CheckpointDeps } from "./checkpoint-files.ts";
+import { Checkpointer, type CheckpointHost } from "./checkpointer.ts";
 import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { ByteWriter } from "./format.ts";
 import { HandleCache } from "./handle-cache.ts";
 import { type LogImage, writeSpec } from "./image.ts";
 import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
-import { createJournalFile } from "./journal-file.ts";
 import { KIND } from "./journal-record.ts";
 import { openLogDirectory, removeLogDirectory } from "./log-directory.ts";
 import { join, partitionDirectory } from "./paths.ts";
 import { refusals } from "./refusals.ts";
-import { type LogCapture, ReplicaLogImpl, type LogServices } from "./replica-log.ts";
+import { type LogServices, ReplicaLogImpl } from "./replica-log.ts";
 import { Segments } from "./segments.ts";
 import { SpaceWatch } from "./space.ts";
-import { type Superblock, writeSuperblock } from "./superblock.ts";
+import type { Superblock } from "./superblock.ts";
 import type {
   LogSpec,
   LogStore,
@@ -45,7 +43,7 @@ export interface OpenedStore {
   readonly releaseLock: () => Promise<void>;
 }
 
-export class LogStoreImpl implements LogStore, JournalHost, LogServices {
+export class LogStoreImpl implements LogStore, JournalHost, LogServices, CheckpointHost {
   readonly deps: StorageDeps;
   readonly config: StorageConfig;
   readonly handles: HandleCache;
@@ -62,18 +60,14 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   #nextLogId = 1;
   #opened: OpenedStore | undefined;
   #journal: Journal | undefined;
-  #superblock: Superblock | undefined;
-  #journalGeneration = 0;
+  #checkpoints: Checkpointer | undefined;
   #listener: StoreListener | undefined;
   #failure: OttlaError | undefined;
   #diskFailure: OttlaError | undefined;
   #isClosing = false;
   #closed: Promise<void> | undefined;
-  #checkpoint: Promise<void> | undefined;
-  #checkpointTimer: TimerHandle | undefined;
   /** Rejects when nothing more can be written; what waits for segments races with it. */
   #stopped: { readonly promise: Promise<never>; readonly reject: (error: OttlaError) => void };
-  gate: Promise<void> | undefined;
 
   constructor(deps: StorageDeps, config: StorageConfig) {
     this.deps = deps;
@@ -103,10 +97,6 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   // ---- opening, for recovery
 
-  get nextLogId(): number {
-    return this.#nextLogId;
-  }
-
   useLogId(logId: number): void {
     this.#nextLogId = Math.max(this.#nextLogId, logId + 1);
   }
@@ -135,17 +125,20 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   async start(opened: OpenedStore): Promise<void> {
     this.#opened = opened;
-    this.#superblock = opened.superblock;
-    this.#journalGeneration = opened.superblock.generation;
     this.#journal = new Journal(opened.journalFile, { host: this, checksum: this.checksum, timers: this.deps.timers });
     await this.#space.start();
-    this.#armCheckpoint();
+    const { superblock, superblockFile } = opened;
+    this.#checkpoints = new Checkpointer(this, {
+      superblock,
+      superblockFile,
+      intervalMs: this.config.checkpointIntervalMs,
+    });
   }
 
   // ---- LogStore
 
   get identity(): StoreIdentity {
-    const { clusterId, nodeId, directoryId } = present(this.#superblock, "superblock");
+    const { clusterId, nodeId, directoryId } = present(this.#opened, "opened store").superblock;
     return { clusterId, nodeId, directoryId };
   }
 
@@ -277,7 +270,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   /** Nothing of the log may be working on its files any more when its directory changes its name. */
   async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
-    await this.#checkpoint;
+    await this.#checkpoints?.idle;
     await log.flushing;
     try {
       for (const segment of log.segments.all)
@@ -295,7 +288,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   // ---- JournalHost and LogServices
 
   push(entry: JournalEntry): void {
-    present(this.#journal, "journal").push(entry);
+    this.journal.push(entry);
   }
 
   onWritten(credit: Credit): void {
@@ -315,7 +308,15 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   onGroupWritten(sizeBytes: number): void {
     this.#space.onWritten(sizeBytes);
-    if (present(this.#journal, "journal").sizeBytes >= this.config.journalBytes) this.#startCheckpoint();
+    if (this.journal.sizeBytes >= this.config.journalBytes) this.#checkpoints?.start();
+  }
+
+  get isRunning(): boolean {
+    return this.#failure === undefined;
+  }
+
+  get stopped(): Promise<never> {
+    return this.#stopped.promise;
   }
 
   get isClosing(): boolean {
@@ -393,95 +394,26 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   // ---- checkpoints
 
-  #armCheckpoint(): void {
-    this.#checkpointTimer?.cancel();
-    if (this.#isClosing || this.#failure !== undefined) return;
-    this.#checkpointTimer = this.deps.timers.after(this.config.checkpointIntervalMs, () => {
-      if (present(this.#journal, "journal").hasRecords) this.#startCheckpoint();
-      else this.#armCheckpoint();
-    });
+  get gate(): Promise<void> | undefined {
+    return this.#checkpoints?.gate;
   }
 
-  #startCheckpoint(): void {
-    if (this.#checkpoint !== undefined || this.#failure !== undefined) return;
-    void this.checkpoint();
+  get nextLogId(): number {
+    return this.#nextLogId;
+  }
+
+  get journal(): Journal {
+    return present(this.#journal, "journal");
   }
 
   /** Runs a checkpoint, or joins the one under way. Never rejects: a failure stops the store, a full disk is tried again later. */
   checkpoint(): Promise<void> {
-    this.#checkpoint ??= this.#runCheckpoint()
-      .catch((thrown: unknown) => {
-        if (isPassing(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
-        else if (!this.#isClosing || this.#diskFailure === undefined) this.#fail(diskFailed(thrown));
-      })
-      .finally(() => {
-        this.#checkpoint = undefined;
-        this.#armCheckpoint();
-      });
-    return this.#checkpoint;
+    return present(this.#checkpoints, "checkpoints").run();
   }
 
-  async #runCheckpoint(): Promise<void> {
-    const generation = this.#journalGeneration + 1;
-    const logs = [...this.#byKey.values()];
-    const captures = await this.#seal(logs, generation);
-    if (mutant("M19c")) await removeOldJournals(this.checkpointDeps, { generation, evidence: undefined });
-    for (const log of logs) this.requestFlush(log);
-    const states = await Promise.race([Promise.all(captures), this.#stopped.promise]);
-    const nextLogId = this.#nextLogId;
-    await this.#withReserve(() => syncLogs(this.checkpointDeps, logs));
-    const images = logs.flatMap((log, place) => imageOf(log, states[place]));
-    await this.#withReserve(() =>
-      writeImage(this.checkpointDeps, { generation, nextLogId, evidence: undefined, logs: images }),
-    );
-    await this.#writeSuperblock({ generation, nextLogId, isClean: false });
-    await removeOld(this.checkpointDeps, { generation, evidence: undefined });
-  }
-
-  /** Ends the present journal. The captures speak of exactly what is before its SEAL. */
-  async #seal(logs: readonly ReplicaLogImpl[], generation: number): Promise<Promise<LogCapture | undefined>[]> {
-    let open: () => void = () => undefined;
-    this.gate = new Promise((resolve) => {
-      open = resolve;
-    });
-    try {
-      const captures = logs.map((log) => log.capture());
-      await present(this.#journal, "journal").rotate((ended) => this.#nextJournalFile(ended, generation));
-      this.#journalGeneration = generation;
-      return captures;
-    } finally {
-      this.gate = undefined;
-      open();
-    }
-  }
-
-  #nextJournalFile(ended: JournalFile, generation: number): Promise<JournalFile> {
-    return createJournalFile(this.deps, {
-      root: this.config.directory,
-      generation,
-      directoryId: this.identity.directoryId,
-      ended,
-    });
-  }
-
-  async #withReserve(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (thrown) {
-      if (!isNoSpace(thrown) || !(await this.#space.giveUpReserve())) throw thrown;
-      await work();
-    }
-  }
-
-  async #writeSuperblock(change: {
-    readonly generation: number;
-    readonly nextLogId: number;
-    readonly isClean: boolean;
-  }): Promise<void> {
-    const current = present(this.#superblock, "superblock");
-    const next: Superblock = { ...current, ...change, counter: current.counter + 1 };
-    await writeSuperblock(present(this.#opened, "opened store").superblockFile, next, this.checksum);
-    this.#superblock = next;
+  onCheckpointFailed(thrown: unknown): void {
+    if (isPassing(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
+    else if (!this.#isClosing || this.#diskFailure === undefined) this.#fail(diskFailed(thrown));
   }
 
   // ---- closing
@@ -494,9 +426,8 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
   async #close(): Promise<void> {
     this.#isClosing = true;
     this.#failure ??= new OttlaError("CLOSED", "the store is closed");
-    this.#checkpointTimer?.cancel();
     await Promise.allSettled([...this.#creating.values(), ...this.#removals.values()]);
-    await this.#checkpoint;
+    await this.#checkpoints?.idle;
     await this.#space.stop();
     if (this.#diskFailure === undefined) await this.#closeClean();
     await this.#journal?.close().catch(() => undefined);
@@ -507,29 +438,9 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices {
 
   async #closeClean(): Promise<void> {
     try {
-      await this.#runCheckpoint();
-      const { generation } = present(this.#superblock, "superblock");
-      await this.#writeSuperblock({ generation, nextLogId: this.#nextLogId, isClean: true });
+      await this.#checkpoints?.close();
     } catch (thrown) {
       this.deps.logger.error("store_not_closed_clean", { error: String(thrown) });
     }
   }
-}
-
-/** The image of a log that still exists. */
-function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
-  if (state?.layout === undefined) return [];
-  const { startOffset, endOffset, truncations, epochs, layout } = state;
-  return [
-    {
-      logId: log.logId,
-      spec: log.spec,
-      startOffset,
-      endOffset,
-      truncations,
-      epochs,
-      segments: layout,
-      damage: log.damage,
-    },
-  ];
 }

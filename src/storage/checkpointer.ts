@@ -1,0 +1,161 @@
+// Checkpoints of a running store: end the journal, bring the segments to exactly that point, sync, image, superblock, and only then
+// drop what is old (D-12). Appends go on all the while.
+import { assert } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
+import type { FileHandle } from "../ports/files.ts";
+import type { TimerHandle } from "../ports/timers.ts";
+import { type CheckpointDeps, removeOld, removeOldJournals, syncLogs, writeImage } from "./checkpoint-files.ts";
+import { isNoSpace } from "./faults.ts";
+import type { LogImage } from "./image.ts";
+import type { Journal } from "./journal.ts";
+import { createJournalFile } from "./journal-file.ts";
+import type { LogCapture, ReplicaLogImpl } from "./replica-log.ts";
+import { type Superblock, writeSuperblock } from "./superblock.ts";
+import type { StorageDeps } from "./types.ts";
+
+/** What a checkpoint needs of its store. */
+export interface CheckpointHost {
+  readonly deps: StorageDeps;
+  readonly checkpointDeps: CheckpointDeps;
+  readonly journal: Journal;
+  readonly logs: Iterable<ReplicaLogImpl>;
+  readonly nextLogId: number;
+  /** False once the store has failed or is being closed: no checkpoint starts by itself. */
+  readonly isRunning: boolean;
+  /** Rejects when nothing more can be written. */
+  readonly stopped: Promise<never>;
+  requestFlush(log: ReplicaLogImpl): void;
+  giveUpReserve(): Promise<boolean>;
+  onCheckpointFailed(thrown: unknown): void;
+}
+
+export class Checkpointer {
+  readonly #host: CheckpointHost;
+  readonly #superblockFile: FileHandle;
+  readonly #intervalMs: number;
+  #superblock: Superblock;
+  #journalGeneration: number;
+  #running: Promise<void> | undefined;
+  #timer: TimerHandle | undefined;
+  /** Pending while a snapshot is taken: truncations, epochs, log starts, creations and deletions wait for it. */
+  gate: Promise<void> | undefined;
+
+  constructor(
+    host: CheckpointHost,
+    options: { readonly superblock: Superblock; readonly superblockFile: FileHandle; readonly intervalMs: number },
+  ) {
+    this.#host = host;
+    this.#superblock = options.superblock;
+    this.#superblockFile = options.superblockFile;
+    this.#intervalMs = options.intervalMs;
+    this.#journalGeneration = options.superblock.generation;
+    this.#arm();
+  }
+
+  get superblock(): Superblock {
+    return this.#superblock;
+  }
+
+  /** Resolves when no checkpoint is under way. */
+  get idle(): Promise<void> {
+    return this.#running ?? Promise.resolve();
+  }
+
+  #arm(): void {
+    this.#timer?.cancel();
+    if (!this.#host.isRunning) return;
+    this.#timer = this.#host.deps.timers.after(this.#intervalMs, () => {
+      if (this.#host.journal.hasRecords) this.start();
+      else this.#arm();
+    });
+  }
+
+  start(): void {
+    if (this.#running === undefined && this.#host.isRunning) void this.run();
+  }
+
+  /** Runs a checkpoint, or joins the one under way. Never rejects: the host is told of a failure. */
+  run(): Promise<void> {
+    this.#running ??= this.#run()
+      .catch((thrown: unknown) => this.#host.onCheckpointFailed(thrown))
+      .finally(() => {
+        this.#running = undefined;
+        this.#arm();
+      });
+    return this.#running;
+  }
+
+  /** The last checkpoint, then the clean marker. No other may be under way. */
+  async close(): Promise<void> {
+    assert(this.#running === undefined, "a checkpoint is under way");
+    this.#timer?.cancel();
+    await this.#run();
+    await this.#writeSuperblock({ generation: this.#superblock.generation, isClean: true });
+  }
+
+  async #run(): Promise<void> {
+    const host = this.#host;
+    const generation = this.#journalGeneration + 1;
+    const logs = [...host.logs];
+    const captures = await this.#seal(logs, generation);
+    if (mutant("M19c")) await removeOldJournals(host.checkpointDeps, { generation, evidence: undefined });
+    for (const log of logs) host.requestFlush(log);
+    const states = await Promise.race([Promise.all(captures), host.stopped]);
+    const { nextLogId } = host;
+    await this.#withReserve(() => syncLogs(host.checkpointDeps, logs));
+    const images = logs.flatMap((log, place) => imageOf(log, states[place]));
+    const image = { generation, nextLogId, evidence: undefined, logs: images };
+    await this.#withReserve(() => writeImage(host.checkpointDeps, image));
+    await this.#writeSuperblock({ generation, isClean: false });
+    await removeOld(host.checkpointDeps, image);
+  }
+
+  /** Ends the present journal. The captures speak of exactly what is before its SEAL. */
+  async #seal(logs: readonly ReplicaLogImpl[], generation: number): Promise<Promise<LogCapture | undefined>[]> {
+    let open: () => void = () => undefined;
+    this.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const { directory } = this.#host.checkpointDeps;
+    const { directoryId } = this.#superblock;
+    try {
+      const captures = logs.map((log) => log.capture());
+      await this.#host.journal.rotate((ended) =>
+        createJournalFile(this.#host.deps, { root: directory, generation, directoryId, ended }),
+      );
+      this.#journalGeneration = generation;
+      return captures;
+    } finally {
+      this.gate = undefined;
+      open();
+    }
+  }
+
+  async #withReserve(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (thrown) {
+      if (!isNoSpace(thrown) || !(await this.#host.giveUpReserve())) throw thrown;
+      await work();
+    }
+  }
+
+  async #writeSuperblock(change: { readonly generation: number; readonly isClean: boolean }): Promise<void> {
+    const next: Superblock = {
+      ...this.#superblock,
+      ...change,
+      nextLogId: this.#host.nextLogId,
+      counter: this.#superblock.counter + 1,
+    };
+    await writeSuperblock(this.#superblockFile, next, this.#host.deps.checksum);
+    this.#superblock = next;
+  }
+}
+
+/** The image of a log that still exists. */
+function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
+  if (state?.layout === undefined) return [];
+  const { startOffset, endOffset, truncations, epochs, layout } = state;
+  const { logId, spec, damage } = log;
+  return [{ logId, spec, startOffset, endOffset, truncations, epochs, segments: layout, damage }];
+}
