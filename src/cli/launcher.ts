@@ -125,12 +125,18 @@ export function claimDirectory(dataDir: string): void {
     mkdirSync(dataDir, { recursive: true });
     accessSync(dataDir, constants.W_OK);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const message = `${dataDir}: ${code === "EEXIST" || code === "ENOTDIR" ? "is not a directory" : (code ?? String(error))}`;
-    throw new OttlaError(code === "EEXIST" || code === "ENOTDIR" ? "DATA_DIR_FOREIGN" : "DATA_DIR_READ_ONLY", message, {
-      cause: error,
-    });
+    throw unusable(dataDir, error);
   }
+}
+
+function unusable(dataDir: string, cause: unknown): OttlaError {
+  const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
+  if (code === "EEXIST" || code === "ENOTDIR")
+    return new OttlaError("DATA_DIR_FOREIGN", `${dataDir} is not a directory`, { cause });
+  // Node names a read-only file system ENOENT when it makes parents too.
+  const isReadOnly = code === "EROFS" || code === "ENOENT";
+  const reason = isReadOnly ? "the file system cannot be written" : code === "EACCES" ? "permission denied" : code;
+  return new OttlaError("DATA_DIR_READ_ONLY", `${dataDir}: ${reason}`, { cause });
 }
 
 function describeExit({ exitCode, signal }: NodeExit): string {

@@ -221,6 +221,10 @@ describe("server start", () => {
       const { code, stderr } = await ottla(args(dir ?? ""));
       expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
       expect(code).toBe(32);
+      const file = writeClusterFile(folder.path);
+      const up = await ottla(["cluster", "up", "-c", file, "--data-dir", join(dir ?? "", "deep", "d")]);
+      expect(up.stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: .*the file system cannot be written/);
+      expect(up.code).toBe(32);
     } finally {
       spawnSync("umount", [dir ?? ""]);
     }
