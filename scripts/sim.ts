@@ -89,6 +89,7 @@ class Totals {
   readonly faults = new Map<string, number>();
   /** Seeds that reached a state. */
   readonly reached = new Map<string, number>();
+  readonly firstSeeds = new Map<string, number>();
   seeds = 0;
   counted = 0;
   repeated = 0;
@@ -101,7 +102,10 @@ class Totals {
     this.simulatedMs += result.simulatedMs;
     this.batches += result.batches;
     for (const [name, count] of result.faults) this.faults.set(name, (this.faults.get(name) ?? 0) + count);
-    for (const name of result.marks.keys()) this.reached.set(name, (this.reached.get(name) ?? 0) + 1);
+    for (const name of result.marks.keys()) {
+      this.reached.set(name, (this.reached.get(name) ?? 0) + 1);
+      if (!this.firstSeeds.has(name)) this.firstSeeds.set(name, result.seed);
+    }
   }
 
   get missed(): string[] {
@@ -138,7 +142,12 @@ async function runMany(host: SimHost, range: string): Promise<void> {
 
 function report(totals: Totals, seconds: number): void {
   printTable("fault", totals.faults);
-  printTable("seeds that reached", totals.reached);
+  printTable(
+    "seeds that reached",
+    new Map(
+      [...totals.reached].map(([name, count]) => [`${name} (first in seed ${totals.firstSeeds.get(name)})`, count]),
+    ),
+  );
   for (const { seed, fault } of totals.failing)
     console.log(`FAILING seed ${seed}: ${fault.split("\n")[0]}\n  ${replayCommand(seed)}`);
   for (const name of totals.missed) console.log(`MISSED in more than 99 of 100 seeds: ${name}`);
