@@ -53,6 +53,7 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
       if (!isNotFound(thrown) || log.segments.all.includes(segment)) throw thrown;
     }
   }
+  log.segments.forgetIdleIndexes();
   if (log.isEpochsDirty) {
     const bytes = encodeEpochCheckpoint(log.epochs);
     log.isEpochsDirty = false;

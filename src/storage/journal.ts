@@ -9,6 +9,7 @@ import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
 import type { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
+import type { Clock } from "../ports/clock.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { Timers, TimerHandle } from "../ports/timers.ts";
 import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
@@ -82,6 +83,8 @@ export interface JournalHost {
   giveUpReserve(): Promise<boolean>;
   onJournalFailed(error: OttlaError): void;
   onGroupWritten(sizeBytes: number): void;
+  /** A sync has ended well. */
+  onSynced(durationMs: number): void;
 }
 
 /** An open journal file and the place of its next record. */
@@ -102,6 +105,7 @@ export class Journal {
   readonly #host: JournalHost;
   readonly #checksum: Checksum;
   readonly #timers: Timers;
+  readonly #clock: Clock;
   readonly #queue = new Ring<JournalEntry>();
   /** Headers of the group being written; used again when its write has settled. */
   readonly #headers = new Uint8Array(GROUP_RECORDS_MAX * RECORD_HEADER_BYTES);
@@ -117,11 +121,12 @@ export class Journal {
   #failure: OttlaError | undefined;
   #idleWaiters: (() => void)[] = [];
 
-  constructor(file: JournalFile, deps: { host: JournalHost; checksum: Checksum; timers: Timers }) {
+  constructor(file: JournalFile, deps: { host: JournalHost; checksum: Checksum; timers: Timers; clock: Clock }) {
     this.#file = file;
     this.#host = deps.host;
     this.#checksum = deps.checksum;
     this.#timers = deps.timers;
+    this.#clock = deps.clock;
   }
 
   get failure(): OttlaError | undefined {
@@ -257,6 +262,7 @@ export class Journal {
     while (this.#unsynced.length > 0 && this.#failure === undefined) {
       const groups = this.#unsynced;
       this.#unsynced = [];
+      const startedMs = this.#clock.monoMs();
       try {
         await this.#datasync();
       } catch (thrown) {
@@ -269,6 +275,7 @@ export class Journal {
         this.#unsynced = [...groups, ...this.#unsynced];
         break;
       }
+      this.#host.onSynced(this.#clock.monoMs() - startedMs);
       this.#file.place.syncedTo = groups.at(-1)?.endPosition ?? 0;
       for (const group of groups) this.#groupDurable(group);
     }

@@ -169,7 +169,12 @@ async function reopen(store: LogStoreImpl, found: Superblock): Promise<Opened> {
     const superblock: Superblock = { ...found, bootId: deps.bootId, isClean: false };
     const recovered = await recover(store, {
       superblock,
-      commit: (next) => writeSuperblock(superblockFile, next, deps.checksum),
+      commit: async (next) => {
+        // The slot found may be in the page cache only, after a sync that failed (D-13): the next write goes to the other slot, which must
+        // not be the last good one on the disk.
+        await writeSuperblock(superblockFile, found, deps.checksum);
+        await writeSuperblock(superblockFile, next, deps.checksum);
+      },
     });
     return { ...recovered, superblockFile, restart: restartOf(found, deps.bootId) };
   } catch (thrown) {

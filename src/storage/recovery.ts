@@ -177,7 +177,11 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
   const dirty = new Set<ReplicaLogImpl>();
   let pinnedBytes = 0;
   const flushAll = async (): Promise<void> => {
-    for (const log of dirty) await log.flush();
+    for (const log of dirty) {
+      await log.flush();
+      // Views of the journal's read buffers: a small one would keep all of its buffer.
+      log.evictThrough(log.endOffset);
+    }
     dirty.clear();
     pinnedBytes = 0;
   };

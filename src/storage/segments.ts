@@ -41,6 +41,8 @@ export interface Segment {
   isDirty: boolean;
   /** The index comes from a file, of which only the end was checked. */
   isIndexFromFile: boolean;
+  /** Looked at since the last checkpoint; the others of old segments leave memory then. */
+  isIndexUsed: boolean;
   /** The index in memory is ahead of its file. */
   isIndexDirty: boolean;
 }
@@ -105,6 +107,7 @@ export class Segments {
       bytesSinceIndexEntry: 0,
       isDirty: false,
       isIndexFromFile: false,
+      isIndexUsed: false,
       isIndexDirty: false,
     };
   }
@@ -220,6 +223,7 @@ export class Segments {
 
   /** Loads, verifies or rebuilds the index (S-15). Rejects with STORAGE_ERROR when the log itself is damaged. */
   async loadIndex(segment: Segment): Promise<OffsetIndex> {
+    segment.isIndexUsed = true;
     if (segment.index !== undefined) return segment.index;
     const loaded = await this.#readIndex(segment);
     // Another reader may have been faster, and the writer may have added to its index since.
@@ -274,6 +278,14 @@ export class Segments {
     return this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) =>
       scanBatches(handle, { from, end, checksum: this.#deps.checksum, visit }),
     );
+  }
+
+  /** Forgets the indexes of old segments that nobody has used since the last call; their files have them. */
+  forgetIdleIndexes(): void {
+    for (const segment of this.#segments.slice(0, -1)) {
+      if (!segment.isIndexUsed && !segment.isIndexDirty) segment.index = undefined;
+      segment.isIndexUsed = false;
+    }
   }
 
   /** Visits the batches from the one that holds `offset` on, segment by segment, until a visit returns false. */

@@ -13,6 +13,7 @@ import { type LogImage, writeSpec } from "./image.ts";
 import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
 import { KIND } from "./journal-record.ts";
 import { openLogDirectory, removeLogDirectory } from "./log-directory.ts";
+import { StorageMetrics } from "./metrics.ts";
 import { join, partitionDirectory } from "./paths.ts";
 import { refusals } from "./refusals.ts";
 import { type LogServices, ReplicaLogImpl } from "./replica-log.ts";
@@ -53,6 +54,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   /** By the name of the directory. */
   readonly #byName = new Map<string, ReplicaLogImpl>();
   readonly #flusher: Flusher;
+  readonly #metrics: StorageMetrics;
   readonly #space: SpaceWatch;
   readonly #creating = new Map<string, Promise<ReplicaLogImpl>>();
   /** Directories being renamed away, by their old name. */
@@ -74,6 +76,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.config = config;
     this.checksum = deps.checksum;
     this.codecs = deps.codecs;
+    this.#metrics = new StorageMetrics(deps.metrics);
     this.handles = new HandleCache(deps.files, config.openFilesMax);
     this.#flusher = new Flusher(
       { pinnedBytes: config.journalPinnedBytes, cacheBytes: config.tailCacheBytes },
@@ -125,7 +128,12 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   async start(opened: OpenedStore): Promise<void> {
     this.#opened = opened;
-    this.#journal = new Journal(opened.journalFile, { host: this, checksum: this.checksum, timers: this.deps.timers });
+    this.#journal = new Journal(opened.journalFile, {
+      host: this,
+      checksum: this.checksum,
+      timers: this.deps.timers,
+      clock: this.deps.clock,
+    });
     await this.#space.start();
     const { superblock, superblockFile } = opened;
     this.#checkpoints = new Checkpointer(this, {
@@ -306,7 +314,15 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#listener?.onDurable(log, toOffset(credit.endOffset), credit.truncations);
   }
 
+  onSynced(durationMs: number): void {
+    this.#metrics.syncDuration.observe(durationMs / 1000);
+  }
+
   onGroupWritten(sizeBytes: number): void {
+    this.#metrics.journalBytes.add(sizeBytes);
+    this.#metrics.pinnedBytes.set(this.#flusher.pinnedBytes);
+    this.#metrics.cachedBytes.set(this.#flusher.cachedBytes);
+    this.#metrics.openFiles.set(this.handles.openCount);
     this.#space.onWritten(sizeBytes);
     if (this.journal.sizeBytes >= this.config.journalBytes) this.#checkpoints?.start();
   }
@@ -359,6 +375,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   onDamageMet(log: ReplicaLogImpl, error: unknown): void {
+    this.#metrics.damagedReads.add(1);
     this.deps.logger.error("log_read_failed", { topic: log.topic, partition: log.partition, error: String(error) });
   }
 

@@ -1,0 +1,20 @@
+// What the storage counts.
+import type { Counter, Gauge, Histogram, Metrics } from "../ports/metrics.ts";
+
+export class StorageMetrics {
+  readonly journalBytes: Counter;
+  readonly syncDuration: Histogram;
+  readonly pinnedBytes: Gauge;
+  readonly cachedBytes: Gauge;
+  readonly openFiles: Gauge;
+  readonly damagedReads: Counter;
+
+  constructor(metrics: Metrics) {
+    this.journalBytes = metrics.counter("journal_written_bytes_total", "Bytes written to the journal.");
+    this.syncDuration = metrics.histogram("journal_sync_duration_seconds", "Syncs of the journal.");
+    this.pinnedBytes = metrics.gauge("journal_pinned_bytes", "Batches held in memory until they are in their segment.");
+    this.cachedBytes = metrics.gauge("tail_cache_bytes", "Batches kept in memory for readers near the tail.");
+    this.openFiles = metrics.gauge("open_segment_files", "Segment files held open.");
+    this.damagedReads = metrics.counter("damaged_reads_total", "Reads refused because a batch was damaged.");
+  }
+}
