@@ -36,7 +36,7 @@ describe("whole runs", { timeout: 60_000 }, () => {
   });
 
   it("M36: the canary fails", async () => {
-    const result = await runSeed(1, { ...OPTIONS, isCanary: true });
+    const result = await runSeed(1, { ...OPTIONS, isCanary: true, adjust: (swarm) => ({ ...swarm, safetyMs: 500 }) });
     expect(result.failure).toContain("canary");
     expect(result.notCounted).toBeDefined();
   });

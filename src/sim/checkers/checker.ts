@@ -7,7 +7,7 @@ export interface Violation {
 }
 
 export interface Checker {
-  /** The invariant's number (docs/development.md lists them). */
+  /** The invariant's number (docs/simulator.md lists them). */
   readonly invariant: number;
   readonly name: string;
   observe(event: HistoryEvent): Violation | undefined;
