@@ -99,6 +99,7 @@ interface Rotation {
   readonly open: (ended: JournalFile) => Promise<JournalFile>;
   /** The new file, once it takes records. */
   readonly done: (file: JournalFile) => void;
+  readonly failed: (error: OttlaError) => void;
 }
 
 export class Journal {
@@ -152,8 +153,13 @@ export class Journal {
   rotate(open: Rotation["open"]): Promise<JournalFile> {
     assert(this.#rotation === undefined, "the journal is rotating already");
     return new Promise((resolve, reject) => {
-      this.#rotation = { open, done: resolve };
-      this.push(controlEntry(KIND.SEAL, { resolve: () => undefined, reject }));
+      const failed = (error: OttlaError): void => {
+        this.#rotation = undefined;
+        reject(error);
+      };
+      this.#rotation = { open, done: resolve, failed };
+      // The SEAL being durable is not the end: the next file must be there.
+      this.push(controlEntry(KIND.SEAL, { resolve: () => undefined, reject: failed }));
     });
   }
 
@@ -370,6 +376,7 @@ export class Journal {
   #fail(error: OttlaError): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
+    this.#rotation?.failed(error);
     this.#rejectAll(error);
     this.#host.onJournalFailed(error);
     this.#becameIdle();
