@@ -43,6 +43,11 @@ export class BrokerConnection {
   #nextId = 0;
   #lastReceivedMs: number;
   #closed: OttlaError | undefined;
+  #markGone: () => void = () => undefined;
+  /** Resolves when the transport is done with the connection: what was handed over has been sent, or it was cut. */
+  readonly #gone = new Promise<void>((resolve) => {
+    this.#markGone = resolve;
+  });
 
   /** Starts the connection: call it in the turn in which the transport handed it out. */
   constructor(connection: MessageConnection, options: { readonly alarms: Alarms; readonly events: ConnectionEvents }) {
@@ -52,7 +57,10 @@ export class BrokerConnection {
     this.openedMs = this.#lastReceivedMs = options.alarms.nowMs();
     connection.start({
       onReceive: (message) => this.#receive(message),
-      onClose: (reason) => this.#end(new OttlaError("CONNECTION_LOST", `${connection.remote}: ${reason}`)),
+      onClose: (reason) => {
+        this.#end(new OttlaError("CONNECTION_LOST", `${connection.remote}: ${reason}`));
+        this.#markGone();
+      },
       onDrain: () => options.events.onDrain(),
     });
   }
@@ -125,11 +133,13 @@ export class BrokerConnection {
     return undefined;
   }
 
-  /** Ordered: what was handed over is still sent. Requests in flight fail with `error`. */
-  close(error: OttlaError): void {
-    if (this.#closed !== undefined) return;
-    this.#connection.close(error.message);
-    this.#end(error);
+  /** Ordered: requests in flight fail with `error` at once; resolves when what was handed over is sent, soon at the latest. */
+  close(error: OttlaError): Promise<void> {
+    if (this.#closed === undefined) {
+      this.#connection.close(error.message);
+      this.#end(error);
+    }
+    return this.#gone;
   }
 
   #takeId(): number {

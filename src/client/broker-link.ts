@@ -71,11 +71,11 @@ export class BrokerLink {
     return this.#attempt;
   }
 
-  close(): void {
+  /** Resolves when what was handed over is sent, soon at the latest. */
+  async close(): Promise<void> {
     this.#isClosed = true;
     const closed = new OttlaError("CLOSED", "the client was closed");
-    this.#opening?.close(closed);
-    this.#current?.close(closed);
+    await Promise.all([this.#opening?.close(closed), this.#current?.close(closed)]);
   }
 
   async #open(): Promise<BrokerConnection> {
@@ -97,15 +97,15 @@ export class BrokerLink {
     const { transport, alarms, clientId } = this.#context;
     const connection = this.#start(await transport.connect(this.address));
     const unneeded = new OttlaError("CLOSED", "not needed any more");
-    if (this.#isClosed) connection.close(unneeded);
+    if (this.#isClosed) void connection.close(unneeded);
     else this.#opening = connection;
     const hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS).catch((error: unknown) => {
-      connection.close(asOttlaError(error));
+      void connection.close(asOttlaError(error));
       throw error;
     });
     if (this.#opening === connection) this.#opening = undefined;
     if (this.#isClosed || this.#current !== undefined) {
-      connection.close(unneeded);
+      void connection.close(unneeded);
       throw unneeded;
     }
     this.#hello = hello;

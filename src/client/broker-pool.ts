@@ -61,9 +61,10 @@ export class BrokerPool {
     throw new OttlaError("CONNECTION_FAILED", failures.map((failure) => failure.message).join("; "), { cause: first });
   }
 
-  close(): void {
+  /** Resolves when what was handed over is sent, soon at the latest. */
+  async close(): Promise<void> {
     this.#isClosed = true;
-    for (const link of this.#links.values()) link.close();
+    await Promise.all([...this.#links.values()].map((link) => link.close()));
   }
 
   #link(address: string): BrokerLink {
@@ -71,7 +72,7 @@ export class BrokerPool {
     if (link === undefined) {
       link = new BrokerLink(address, this.#context);
       this.#links.set(address, link);
-      if (this.#isClosed) link.close();
+      if (this.#isClosed) void link.close();
     }
     return link;
   }

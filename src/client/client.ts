@@ -89,7 +89,7 @@ class ClientImpl implements Client {
 
   async #close(timeoutMs: number): Promise<void> {
     await Promise.allSettled([...this.#parts].map((part) => part.close({ timeoutMs })));
-    this.#context.pool.close();
+    await this.#context.pool.close();
     this.#context.alarms.close();
   }
 

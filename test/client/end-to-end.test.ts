@@ -1,7 +1,9 @@
 // The library against a real node: over WebSocket, on a real directory.
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Acks, type Client, type CompressionName, connect, type OttlaNode, startNode } from "../../src/index.ts";
 
@@ -37,6 +39,14 @@ async function readAll(client: Client, topic: string): Promise<Map<string, strin
 }
 
 describe("client and node", () => {
+  it("close() has sent what acks=0 handed over, even when the process ends right after it", async () => {
+    const { node: running, client } = await start();
+    await client.admin().createTopic("t", { partitions: 1 });
+    const script = join(import.meta.dirname, "fixtures/produce-and-exit.mts");
+    await promisify(execFile)(process.execPath, ["--import", "tsx", script, running.address, "t", "50000"]);
+    await expect.poll(async () => (await client.admin().offsets("t"))[0]?.endOffset, { timeout: 5000 }).toBe(50_000);
+  });
+
   it("gives back 10,000 records of all acks levels and codecs, also after a restart", async () => {
     const first = await start();
     await first.client.admin().createTopic("t", { partitions: 3 });
