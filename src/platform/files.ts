@@ -206,9 +206,18 @@ class NodeFiles implements Files {
   }
 
   async makeDirectory(directory: string): Promise<void> {
-    await call({ operation: "makeDirectory", path: directory }, (done) =>
-      fs.mkdir(directory, { recursive: true }, (error) => done(error)),
-    );
+    const make = (where: string, recursive: boolean): Promise<void> =>
+      call({ operation: "makeDirectory", path: where }, (done) => fs.mkdir(where, { recursive }, (error) => done(error)));
+    try {
+      await make(directory, true);
+    } catch (error) {
+      if (!(error instanceof FileError) || error.kind !== "not-found") throw error;
+      // Where the real reason is a read-only file system, a recursive mkdir says "no such file": ask again, step by step.
+      let missing = path.resolve(directory);
+      while (!fs.existsSync(path.dirname(missing))) missing = path.dirname(missing);
+      await make(missing, false);
+      await make(directory, true);
+    }
   }
 
   async removeDirectory(directory: string): Promise<void> {

@@ -221,6 +221,9 @@ describe("server start", () => {
       const { code, stderr } = await ottla(args(dir ?? ""));
       expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
       expect(code).toBe(32);
+      const deeper = await ottla(args(join(dir ?? "", "not", "there")));
+      expect(deeper.stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
+      expect(deeper.code).toBe(32);
       const file = writeClusterFile(folder.path);
       const up = await ottla(["cluster", "up", "-c", file, "--data-dir", join(dir ?? "", "deep", "d")]);
       expect(up.stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: .*the file system cannot be written/);
