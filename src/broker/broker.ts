@@ -8,7 +8,7 @@ import { type Listener, TransportError } from "../ports/transport.ts";
 import type { LogStore, StoreIdentity } from "../storage/types.ts";
 import { Accountant } from "./accountant.ts";
 import { ConnectionSet } from "./connection-set.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines } from "../base/deadlines.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FetchPurgatory } from "./fetch-purgatory.ts";
 import type { MetadataLog } from "./metadata-log.ts";

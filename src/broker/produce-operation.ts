@@ -4,7 +4,7 @@ import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
-import type { Deadline } from "./deadlines.ts";
+import type { Deadline } from "../base/deadlines.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "./replica.ts";
 import type { Request } from "./request.ts";

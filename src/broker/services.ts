@@ -7,7 +7,7 @@ import type { Entropy } from "../ports/entropy.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { Accountant } from "./accountant.ts";
-import type { Deadlines } from "./deadlines.ts";
+import type { Deadlines } from "../base/deadlines.ts";
 import type { FetchPurgatory } from "./fetch-purgatory.ts";
 import type { MetadataLog } from "./metadata-log.ts";
 import type { BrokerMetrics } from "./metrics.ts";

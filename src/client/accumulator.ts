@@ -131,7 +131,7 @@ export class Accumulator {
     for (const { lanes } of this.#topics.values())
       for (const lane of lanes) if (lane !== undefined) left.push(...lane.drain());
     this.#lingering.clear();
-    this.#deps.alarms.cancel(this.#lingerAlarm);
+    this.#lingerAlarm?.cancel();
     return left;
   }
 
@@ -221,7 +221,7 @@ export class Accumulator {
   }
 
   #armLinger(delayMs: number): void {
-    this.#deps.alarms.cancel(this.#lingerAlarm);
+    this.#lingerAlarm?.cancel();
     this.#lingerAlarm = this.#deps.alarms.after(delayMs, () => this.#endLinger());
   }
 

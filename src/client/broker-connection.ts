@@ -166,7 +166,7 @@ export class BrokerConnection {
     const isLast = !header.more || header.error !== "NONE";
     if (isLast) {
       this.#pending.delete(header.correlationId);
-      this.#alarms.cancel(pending.alarm);
+      pending.alarm.cancel();
     }
     if (header.error !== "NONE") {
       return pending.handler.onFailure(new OttlaError(header.error, header.message ?? undefined), true);
@@ -199,7 +199,7 @@ export class BrokerConnection {
     const pending = [...this.#pending.values()];
     this.#pending.clear();
     for (const { handler, alarm } of pending) {
-      this.#alarms.cancel(alarm);
+      alarm.cancel();
       handler.onFailure(error, false);
     }
     this.#events.onClosed(asOttlaError(error));

@@ -214,7 +214,7 @@ export class ProducerImpl implements Producer {
   }
 
   #stopWaiting(send: PendingSend): void {
-    this.#context.alarms.cancel(send.alarm);
+    send.alarm?.cancel();
     if (send.onAbort !== undefined) send.signal?.removeEventListener("abort", send.onAbort);
   }
 
@@ -254,7 +254,7 @@ export class ProducerImpl implements Producer {
 
   #settle(batch: ProduceBatch, fate: BatchFate): void {
     this.#inFlight.delete(batch);
-    this.#context.alarms.cancel(batch.alarm);
+    batch.alarm?.cancel();
     batch.state = "settled";
     const sizeBytes = batch.bytes?.length ?? batch.sizeBytes;
     this.#accumulator.release(batch);

@@ -24,9 +24,9 @@ describe("Alarms", () => {
     expect(setCount()).toBe(1);
     const early = alarms.after(10, () => fired.push(-1));
     expect(setCount()).toBe(2);
-    alarms.cancel(early);
+    early.cancel();
     await time.pass(30_499);
-    expect(fired).toHaveLength(4_991);
+    expect(fired).toHaveLength(4_961); // due up to 30,496 ms: a deadline is met up to a tick late
     expect(fired).toEqual(fired.toSorted((left, right) => left - right));
   });
 

@@ -390,7 +390,7 @@ describe("producer: flush and close", () => {
     await time.pass(5);
     const startMs = time.nowMs;
     await time.until(producer.close({ timeoutMs: 300 }));
-    expect(time.nowMs - startMs).toBeLessThanOrEqual(301);
+    expect(time.nowMs - startMs).toBeLessThanOrEqual(304);
     expect(await sent).toMatchObject({ code: "CLOSED", outcome: "unknown" });
     expect(await waiting).toMatchObject({ code: "CLOSED", outcome: "not appended" });
     expect(await failure(producer.send("t", { value: "v" }))).toMatchObject({ code: "CLOSED" });

@@ -1,6 +1,6 @@
-// The broker's one timer.
+// Every deadline on one timer.
 import { describe, expect, test } from "vitest";
-import { Deadlines } from "../../src/broker/deadlines.ts";
+import { Deadlines } from "../../src/base/deadlines.ts";
 import type { Timers } from "../../src/ports/timers.ts";
 
 /** A clock and timers that move by hand; a poll turn is run by hand too. */
@@ -26,7 +26,7 @@ class Hand {
       },
       defer: (run) => void this.#deferred.push(run),
     };
-    this.deadlines = new Deadlines({ clock: { monoMs: () => this.nowMs, wallMs: () => 0 }, timers });
+    this.deadlines = new Deadlines({ clock: { monoMs: () => this.nowMs }, timers });
   }
 
   get armed(): number {
