@@ -25,7 +25,8 @@ export class ProduceIntake {
 
   /** False when too many requests wait already: nothing was taken. */
   take(operation: ProduceOperation): boolean {
-    const mustQueue = this.#queue.length > 0 || !this.#store.hasRoom;
+    // On a full disk memory does not empty either: refuse at once rather than hold the request, and its socket, until its deadline.
+    const mustQueue = !this.#store.isLowOnSpace && (this.#queue.length > 0 || !this.#store.hasRoom);
     if (!mustQueue) {
       operation.start();
       if (operation.isDone) return true;
@@ -44,7 +45,7 @@ export class ProduceIntake {
 
   /** Storage has room again, or has changed its mind about it. */
   drain(): void {
-    while (this.#store.hasRoom) {
+    while (this.#store.hasRoom || this.#store.isLowOnSpace) {
       const operation = this.#queue.shift();
       if (operation === undefined) return;
       // D-26: one whose deadline passed while it waited is not begun.
