@@ -28,6 +28,8 @@ const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] sati
 /** How long Ctrl-C waits for answers that are on their way. */
 const INTERRUPT_GRACE_MS = 1000;
 const PACE_MS = 50;
+/** Far more than is ever in flight to one broker; what waits beyond that makes nothing faster. */
+const BUFFER_BYTES = 16 * 1024 * 1024;
 
 function acksOf(text: string): Acks {
   if (text === "all" || text === "-1") return "all";
@@ -40,6 +42,7 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
     throw new UsageError(`-z takes ${CODECS.join(", ")}, not "${flags.compression}"`);
   return {
     acks: acksOf(flags.acks),
+    bufferBytes: BUFFER_BYTES,
     compression: flags.compression as CompressionName,
     ...(flags.batchBytes === undefined ? {} : { batchBytes: parseSize(flags.batchBytes, "--batch-bytes") }),
     ...(flags.deliveryTimeout === undefined
