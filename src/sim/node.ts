@@ -121,6 +121,9 @@ export class SimNode {
       delayed_operations: this.config["delayed.requests.max"],
       request_inflight_bytes: this.config["produce.inflight.bytes"] + ON_THE_WAY_BYTES,
       unsent_bytes: this.config["unsent.bytes"] + ON_THE_WAY_BYTES,
+      journal_pinned_bytes: this.config["journal.pinned.bytes"] + this.config["max.message.bytes"],
+      tail_cache_bytes: this.config["tail.cache.bytes"],
+      open_segment_files: this.config["open.files.max"],
     };
     const bound = bounds[gauge];
     if (bound === undefined || value <= bound) return;
