@@ -29,8 +29,6 @@ interface Process {
   readonly broker: Broker;
 }
 
-/** Holds no data, only room: a failed sync of it can lose nothing. */
-const RESERVE = "/reserve";
 /** Acknowledgements rest on these directories' files. */
 const JOURNALS = ["/journal/", "/metadata/"];
 
@@ -59,7 +57,6 @@ export class SimNode {
     this.config = config;
     this.#parts = parts;
     parts.disk.onFailedSync = (path) => {
-      if (path.endsWith(RESERVE)) return;
       this.#hasFailedSync = true;
       const holdsPromises = JOURNALS.some((part) => path.includes(part));
       parts.record({ type: "fault", timeMs: parts.world.nowMs, node: name, fault: "failed sync", holdsPromises });

@@ -62,23 +62,27 @@ export async function syncDirectory(files: Files, path: string): Promise<void> {
   }
 }
 
-/** Runs `work` over the items, at most `limit` at once; rejects with the first failure after the running ones ended. */
-export async function runLimited<T>(
-  items: Iterable<T>,
-  limit: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
+/**
+ * Runs `work` over the items, at most `limit` at once. Rejects with the first failure: at once with one that is the end of the disk, since
+ * the process has to stop within 100 ms (invariant 42); after the running ones ended with one that passes, since it is tried again.
+ */
+export function runLimited<T>(items: Iterable<T>, limit: number, work: (item: T) => Promise<void>): Promise<void> {
   const iterator = items[Symbol.iterator]();
   const failures: unknown[] = [];
-  const lane = async (): Promise<void> => {
-    for (let next = iterator.next(); next.done !== true && failures.length === 0; next = iterator.next()) {
-      try {
-        await work(next.value);
-      } catch (thrown) {
-        failures.push(thrown);
+  return new Promise((resolve, reject) => {
+    const lane = async (): Promise<void> => {
+      for (let next = iterator.next(); next.done !== true && failures.length === 0; next = iterator.next()) {
+        try {
+          await work(next.value);
+        } catch (thrown) {
+          failures.push(thrown);
+          if (!isPassing(thrown)) reject(thrown as Error);
+        }
       }
-    }
-  };
-  await Promise.all(Array.from({ length: limit }, lane));
-  if (failures.length > 0) throw failures[0];
+    };
+    void Promise.all(Array.from({ length: limit }, lane)).then(() => {
+      if (failures.length > 0) reject(failures[0] as Error);
+      else resolve();
+    });
+  });
 }

@@ -4,6 +4,8 @@ import type { Clock } from "../ports/clock.ts";
 import type { Files } from "../ports/files.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
+import type { OttlaError } from "../model/errors.ts";
+import { datasync, diskFailed, isPassing } from "./faults.ts";
 import { join, RESERVE } from "./paths.ts";
 import { withFile } from "./file-work.ts";
 
@@ -26,10 +28,16 @@ interface SpaceConfig {
   readonly reserveBytes: number;
 }
 
+interface SpaceEvents {
+  onChange(): void;
+  /** Also a reserve that cannot be synced: the next sync that fails would be of something that matters (D-13). */
+  onDiskFailed(error: OttlaError): void;
+}
+
 export class SpaceWatch {
   readonly #deps: SpaceDeps;
   readonly #config: SpaceConfig;
-  readonly #onChange: () => void;
+  readonly #events: SpaceEvents;
   #isLow = false;
   #wasFull = false;
   #hasReserve = false;
@@ -40,10 +48,10 @@ export class SpaceWatch {
   #timer: TimerHandle | undefined;
   #isStopped = false;
 
-  constructor(deps: SpaceDeps, config: SpaceConfig, onChange: () => void) {
+  constructor(deps: SpaceDeps, config: SpaceConfig, events: SpaceEvents) {
     this.#deps = deps;
     this.#config = config;
-    this.#onChange = onChange;
+    this.#events = events;
     this.#polledAtMs = deps.clock.monoMs();
   }
 
@@ -104,7 +112,7 @@ export class SpaceWatch {
     }
     if (isLow === this.#isLow) return;
     this.#isLow = isLow;
-    this.#onChange();
+    this.#events.onChange();
   }
 
   /** True when room was made. */
@@ -131,6 +139,7 @@ export class SpaceWatch {
     if (this.#making !== undefined || this.#hasReserve || this.#isLow || this.#isStopped) return;
     this.#making = this.#fillReserve()
       .catch((thrown: unknown) => {
+        if (!isPassing(thrown)) return this.#events.onDiskFailed(diskFailed(thrown));
         this.#deps.logger.warn("disk_reserve_not_made", { error: String(thrown) });
         return this.#emptyReserve().catch(() => undefined);
       })
@@ -147,7 +156,7 @@ export class SpaceWatch {
         if (this.#isStopped) return;
         await handle.write(at, [zeros.subarray(0, Math.min(zeros.length, reserveBytes - at))]);
       }
-      await handle.datasync();
+      await datasync(handle);
       this.#hasReserve = reserveBytes > 0;
     });
   }

@@ -88,7 +88,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#space = new SpaceWatch(
       deps,
       { directory: config.directory, lowBytes: config.diskLowSpaceBytes, reserveBytes: config.diskReserveBytes },
-      () => this.#listener?.onRoomChanged(),
+      { onChange: () => this.#listener?.onRoomChanged(), onDiskFailed: (error) => this.#fail(error) },
     );
     let reject: (error: OttlaError) => void = () => undefined;
     const promise = new Promise<never>((_, refuse) => {
