@@ -206,17 +206,13 @@ class NodeFiles implements Files {
   }
 
   async makeDirectory(directory: string): Promise<void> {
-    const make = (where: string, recursive: boolean): Promise<void> =>
-      call({ operation: "makeDirectory", path: where }, (done) => fs.mkdir(where, { recursive }, (error) => done(error)));
-    try {
-      await make(directory, true);
-    } catch (error) {
-      if (!(error instanceof FileError) || error.kind !== "not-found") throw error;
-      // Where the real reason is a read-only file system, a recursive mkdir says "no such file": ask again, step by step.
-      let missing = path.resolve(directory);
-      while (!fs.existsSync(path.dirname(missing))) missing = path.dirname(missing);
-      await make(missing, false);
-      await make(directory, true);
+    // Step by step: Node's own recursive mkdir says "no such file" on a read-only file system, and never ends in /proc.
+    const missing: string[] = [];
+    for (let at = path.resolve(directory); !fs.existsSync(at); at = path.dirname(at)) missing.push(at);
+    for (const step of missing.reverse()) {
+      await call({ operation: "makeDirectory", path: step }, (done) =>
+        fs.mkdir(step, (error) => done(error?.code === "EEXIST" ? null : error)),
+      );
     }
   }
 

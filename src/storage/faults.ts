@@ -33,7 +33,8 @@ export function openingFailure(thrown: unknown, directory: string): unknown {
       : thrown;
   }
   if (!(thrown instanceof FileError)) return thrown;
-  if (thrown.kind === "read-only" || thrown.kind === "denied") {
+  const isNoDirectory = thrown.kind === "not-found" && ["makeDirectory", "lockDirectory"].includes(thrown.operation);
+  if (thrown.kind === "read-only" || thrown.kind === "denied" || isNoDirectory) {
     return new OttlaError("DATA_DIR_READ_ONLY", `${directory} cannot be written: ${thrown.message}`, { cause: thrown });
   }
   if (thrown.kind === "too-many-open")

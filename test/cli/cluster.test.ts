@@ -197,6 +197,16 @@ describe("server start", () => {
     expect(readdirSync(dir)).toEqual(["holiday.jpg"]);
   });
 
+  it("refuses a directory that cannot be made, at once", async () => {
+    const file = join(folder.path, "file");
+    writeFileSync(file, "");
+    for (const dir of [file, join(file, "below"), "/proc/ottla/data"]) {
+      const { code, stderr } = await ottla(args(dir));
+      expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
+      expect(code).toBe(32);
+    }
+  });
+
   it("refuses another node's directory", async () => {
     const dir = join(folder.path, "d");
     const first = start(args(dir));
