@@ -10,6 +10,7 @@ import { NodeUnderTest } from "./node.ts";
 /** OTTLA_SEED repeats a run's values and the choice of its moments, though not their exact time. */
 const SEED = Number(process.env["OTTLA_SEED"] ?? Date.now() % 1e9);
 export const PARTITIONS = 4;
+const STUCK_MS = 30_000;
 /** Small, so that checkpoints and new segments come between two kills. */
 const SETTINGS = [
   "journal.bytes=256KiB",
@@ -51,7 +52,13 @@ export class KillWorld {
   async killInMidStream(): Promise<void> {
     const { ledger, rng } = this;
     const until = ledger.acknowledged + 100 + rng.below(1200);
-    while (ledger.acknowledged < until || ledger.open === 0) await turn();
+    const giveUpAt = performance.now() + STUCK_MS;
+    while (ledger.acknowledged < until || ledger.open === 0) {
+      this.node.expectAlive();
+      if (performance.now() > giveUpAt)
+        throw new Error(`nothing is acknowledged any more; the node says:\n${this.node.log}`);
+      await turn();
+    }
     await this.node.killAfter(rng.below(60));
     ledger.killed();
   }

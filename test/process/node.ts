@@ -50,6 +50,13 @@ export class NodeUnderTest {
     return this.#log;
   }
 
+  /** Throws when the node has ended by itself, which it must never do: whoever waits for it would wait for ever. */
+  expectAlive(): void {
+    const child = this.#child;
+    if (child === undefined || (child.exitCode === null && child.signalCode === null)) return;
+    throw new Error(`the node ended with ${child.exitCode ?? child.signalCode}; its log ends:\n${this.#log}`);
+  }
+
   /** The process is there then, and long not ready. */
   spawn(): ChildProcess {
     if (this.#child !== undefined) throw new Error("the node runs already");
