@@ -25,6 +25,8 @@ const UNSENT_BYTES_HIGH = 4 * 1024 * 1024;
 /** Bound for one part of an answer; one batch may be as large as the largest `max.message.bytes`. */
 const ANSWER_BODY_BYTES_MAX = 68 * 1024 * 1024;
 const CORRELATION_IDS = 2 ** 32;
+/** The reason of a stopping broker's close begins with this code. */
+const ORDERED_STOP = "BROKER_NOT_AVAILABLE";
 
 export interface ConnectionEvents {
   /** Once; every request in flight has been told before. */
@@ -58,7 +60,7 @@ export class BrokerConnection {
     connection.start({
       onReceive: (message) => this.#receive(message),
       onClose: (reason) => {
-        this.#end(new OttlaError("CONNECTION_LOST", `${connection.remote}: ${reason}`));
+        this.#closedByPeer(reason);
         this.#markGone();
       },
       onDrain: () => options.events.onDrain(),
@@ -193,14 +195,21 @@ export class BrokerConnection {
     this.#end(fault);
   }
 
-  #end(error: OttlaError): void {
+  #closedByPeer(reason: string): void {
+    const message = `${this.#connection.remote}: ${reason}`;
+    // A broker that stops in order has answered all that it took in: what it did not answer it never looked at (docs/protocol.md).
+    if (reason.startsWith(ORDERED_STOP)) this.#end(new OttlaError(ORDERED_STOP, message), true);
+    else this.#end(new OttlaError("CONNECTION_LOST", message));
+  }
+
+  #end(error: OttlaError, isFromBroker = false): void {
     if (this.#closed !== undefined) return;
     this.#closed = error;
     const pending = [...this.#pending.values()];
     this.#pending.clear();
     for (const { handler, alarm } of pending) {
       alarm.cancel();
-      handler.onFailure(error, false);
+      handler.onFailure(error, isFromBroker);
     }
     this.#events.onClosed(asOttlaError(error));
   }

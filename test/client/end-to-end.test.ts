@@ -39,6 +39,31 @@ async function readAll(client: Client, topic: string): Promise<Map<string, strin
 }
 
 describe("client and node", () => {
+  it("an ordered restart of the node under load fails no send, and nothing is there twice", async () => {
+    const { node: first } = await start();
+    const client = await connect({ brokers: [first.address] });
+    await client.admin().createTopic("t", { partitions: 2 });
+    const producer = client.producer({ lingerMs: 0 });
+    const stop = { now: false };
+    const sent: string[] = [];
+    const senders = Array.from({ length: 32 }, async (_, sender) => {
+      for (let index = 0; !stop.now; index++) {
+        const value = `${sender}-${index}`;
+        await producer.send("t", { value }, { acks: sender % 2 === 0 ? "all" : 1 });
+        sent.push(value);
+      }
+    });
+    await expect.poll(() => sent.length).toBeGreaterThan(200);
+    await first.close();
+    node = await startNode({ dataDir: join(directory, "node-1"), listeners: `ws://${first.address}` });
+    const before = sent.length;
+    await expect.poll(() => sent.length, { timeout: 10_000 }).toBeGreaterThan(before + 200);
+    stop.now = true;
+    await Promise.all(senders);
+    expect([...(await readAll(client, "t")).values()].sort()).toEqual(sent.sort());
+    await client.close();
+  });
+
   it("close() has sent what acks=0 handed over, even when the process ends right after it", async () => {
     const { node: running, client } = await start();
     await client.admin().createTopic("t", { partitions: 1 });
