@@ -31,6 +31,7 @@ export async function withBrokerProcess<T>(
     const address = `127.0.0.1:${await freePort()}`;
     const flags = Object.entries(settings).flatMap(([key, value]) => ["-X", `${key}=${value}`]);
     const args = [
+      "--initial-old-space-size=128", // as the launcher and the installed command do
       MAIN,
       "server",
       "start",

@@ -28,16 +28,13 @@ export function bootstrapOf(flags: GlobalFlags): string[] {
 
 export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");
 
-/** No proxy stands between two processes of one machine, so messages to it need no masking (RFC 6455, section 10.3). */
-const isLoopback = (address: string) => /^(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address);
-
 async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionName[]): Promise<Client> {
   const brokers = bootstrapOf(flags);
   const entropy = createEntropy();
   const deps = {
     clock: createClock(),
     timers: createTimers(),
-    transport: createWebSocketTransport({ masking: brokers.every(isLoopback) ? "zero" : "random" }),
+    transport: createWebSocketTransport(),
     checksum: createChecksum(),
     codecs: await loadCodecs(codecs),
     logger: stderrLogger(flags.quiet === true ? -1 : (flags.verbose ?? 0)),

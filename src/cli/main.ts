@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --initial-old-space-size=128
 // The `ottla` command: runs the program, words its failure, ends with its exit code.
 import { EXIT } from "../model/exit-codes.ts";
 import { failureOf, stackOf } from "./failure.ts";

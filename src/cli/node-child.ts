@@ -25,6 +25,12 @@ export interface ReadyNode {
   readonly startMs: number;
 }
 
+/**
+ * Record batches live outside V8's heap, but count for when it collects: a heap that starts at its default size of a few megabytes is then
+ * collected in whole for every 10 MB produced (measured: a third of the broker's processor time). Reserves nothing.
+ */
+const NODE_HEAP = ["--initial-old-space-size=128"];
+
 export class NodeChild {
   readonly plan: NodePlan;
   readonly identity: ProcessIdentity;
@@ -40,7 +46,12 @@ export class NodeChild {
     rotateLog(plan.logFile);
     const log = openSync(plan.logFile, "a");
     // Detached: the terminal's Ctrl-C must reach the launcher only, which then stops its nodes in order.
-    this.#process = fork(entryPath(), [], { detached: true, stdio: ["ignore", log, log, "ipc"] });
+    const stdio = ["ignore", log, log, "ipc"] as const;
+    this.#process = fork(entryPath(), [], {
+      detached: true,
+      stdio: [...stdio],
+      execArgv: [...process.execArgv, ...NODE_HEAP],
+    });
     closeSync(log);
     this.identity = identify(this.#process.pid ?? 0);
     this.exited = new Promise((resolve) => {

@@ -33,9 +33,14 @@ export interface WebSocketTransportOptions {
   readonly unsentBytesMax?: number;
   /** An idle connection is pinged this often. Default 20 s. */
   readonly heartbeatMs?: number;
-  /** How a client masks: "zero" saves the copy and the XOR, where no proxy needs the protection of RFC 6455. Default random. */
-  readonly masking?: "random" | "zero";
+  /**
+   * How a client masks: "zero" saves the copy and the XOR. Default "auto": zero to an address of this machine, where no proxy needs the
+   * protection (RFC 6455, 10.3), random to others.
+   */
+  readonly masking?: "random" | "zero" | "auto";
 }
+
+const LOOPBACK_HOST = /^(127(\.\d+){3}|localhost|::1)$/;
 
 type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler">> &
   Pick<WebSocketTransportOptions, "httpHandler">;
@@ -57,7 +62,7 @@ export function createWebSocketTransport(options: WebSocketTransportOptions = {}
     onDropped: () => {},
     unsentBytesMax: 32 * MiB,
     heartbeatMs: 20_000,
-    masking: "random",
+    masking: "auto",
     ...options,
   });
   return transport;
@@ -133,7 +138,9 @@ class WebSocketTransport implements MessageTransport {
       ...this.#protocolOptions(),
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
     };
-    if (this.#settings.masking === "zero") options.generateMask = (mask) => void mask.fill(0);
+    const { masking } = this.#settings;
+    if (masking === "zero" || (masking === "auto" && LOOPBACK_HOST.test(host)))
+      options.generateMask = (mask) => void mask.fill(0);
     return new Promise((resolve, reject) => {
       const webSocket = new WebSocket(url, [SUBPROTOCOL], options);
       let socket: Socket | undefined;
