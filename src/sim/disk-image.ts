@@ -99,6 +99,9 @@ function newFile(): FileNode {
   };
 }
 
+/** As on Linux file systems. */
+const NAME_LENGTH_MAX = 255;
+
 function partsOf(path: string): string[] {
   return path.split("/").filter((part) => part !== "" && part !== ".");
 }
@@ -135,6 +138,7 @@ export class DiskImage {
     const name = parts.pop();
     const directory = this.find(parts.join("/"));
     if (name === undefined || directory?.kind !== "directory") throw new FileError("not-found", operation, path);
+    if (name.length > NAME_LENGTH_MAX) throw new FileError("other", operation, path, new Error("name too long"));
     return { directory, name };
   }
 

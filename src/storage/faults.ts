@@ -33,7 +33,9 @@ export function openingFailure(thrown: unknown, directory: string): unknown {
       : thrown;
   }
   if (!(thrown instanceof FileError)) return thrown;
-  const isNoDirectory = thrown.kind === "not-found" && ["makeDirectory", "lockDirectory"].includes(thrown.operation);
+  // The path leads through a file, or to one, or to where nothing can be made.
+  const isNoDirectory =
+    ["not-found", "exists"].includes(thrown.kind) && ["makeDirectory", "lockDirectory"].includes(thrown.operation);
   if (thrown.kind === "read-only" || thrown.kind === "denied" || isNoDirectory) {
     return new OttlaError("DATA_DIR_READ_ONLY", `${directory} cannot be written: ${thrown.message}`, { cause: thrown });
   }

@@ -38,9 +38,14 @@ export function baseOffsetOf(name: string): { readonly base: number; readonly su
 
 export const partitionDirectory = (topic: string, partition: PartitionIndex): string => `${topic}-${partition}`;
 
-/** A log that is being deleted moves here first, so that its name is free at once. */
-export const deletedDirectory = (topic: string, partition: PartitionIndex, logId: LogId): string =>
-  `${topic}-${partition}.${logId}-delete`;
+/** Longest name that file systems take; topic names may fill it. */
+const NAME_LENGTH_MAX = 255;
+
+/** A log that is being deleted moves here first, so that its name is free at once. A long topic is cut: the log id tells logs apart. */
+export function deletedDirectory(topic: string, partition: PartitionIndex, logId: LogId): string {
+  const suffix = `-${partition}.${logId}-delete`;
+  return topic.slice(0, NAME_LENGTH_MAX - suffix.length) + suffix;
+}
 
 export const isPartitionDirectory = (name: string): boolean => /^.+-\d+$/.test(name);
 export const isDeletedDirectory = (name: string): boolean => /^.+-\d+\.\d+-delete$/.test(name);

@@ -79,6 +79,25 @@ test("a deleted topic's name is free at once, and its data never comes back", as
   await store.close();
 });
 
+test("a log whose topic has the longest name can be deleted, also by the start after a crash", async () => {
+  const topic = "y".repeat(249);
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const [first, second] = [await store.createLog(specOf(topic, 0, 1)), await store.createLog(specOf(topic, 1, 1))];
+  appendBatch(first, { count: 5 });
+  await recorder.until(() => first.durableEnd === 5);
+  await store.deleteLog(first);
+  await settle();
+  expect(recorder.failure).toBeUndefined();
+  await store.deleteLog(second);
+  files.kill();
+  files.image.closeAll();
+  const survived = new MemoryFiles(files.image);
+  const again = await opened(survived);
+  expect((await survived.list("/data")).filter(({ name }) => name.startsWith("yyy"))).toEqual([]);
+  await again.store.close();
+});
+
 test("truncation and log start survive a restart, also when cut in the middle of segments", async () => {
   const files = new MemoryFiles();
   const { store, recorder } = await opened(files);
