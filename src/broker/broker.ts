@@ -110,7 +110,7 @@ class BrokerShell implements Broker {
       disk: isLow ? "low on space: produce is refused" : "ok",
     };
     if (this.#failure !== undefined) checks["failure"] = this.#failure.message;
-    const damaged = [...(this.#store?.logs ?? [])].filter((log) => log.damage !== undefined);
+    const damaged = [...(this.#store?.logs ?? [])].filter((log) => (log.damage ?? log.readDamage) !== undefined);
     checks["logs"] = damaged.length === 0 ? "ok" : `${damaged.length} damaged`;
     return { live: this.#state !== "failed", ready: this.#state === "running", checks };
   }

@@ -63,6 +63,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   durableEnd: Offset;
   truncations: number;
   damage: Damage | undefined;
+  readDamage: Damage | undefined;
   /** The DELETE is accepted, or the log was never there. */
   isDeleted = false;
   credit: Credit | undefined;
@@ -440,6 +441,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       if (error !== undefined) throw error;
       if (this.truncations === truncations) {
         if (result !== undefined) return result;
+        this.readDamage ??= { reason: String(failure), fromOffset: offset };
         this.#services.onDamageMet(this, failure);
         throw failure instanceof OttlaError
           ? failure

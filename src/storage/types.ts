@@ -130,6 +130,8 @@ export interface ReplicaLog {
   readonly epochs: readonly EpochEntry[];
   /** A damaged log takes and gives nothing. */
   readonly damage: Damage | undefined;
+  /** Damage that a read has met since the start: that range is not served, the rest is. */
+  readonly readDamage: Damage | undefined;
   /**
    * Takes one record batch whose base offset is `endOffset` and whose epoch is `epoch` (both already in its header; the bytes must not
    * change any more). Opens the epoch when it is new, in the same journal record (D-2).
