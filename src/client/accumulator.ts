@@ -35,13 +35,12 @@ export interface AccumulatorEvents {
   onDue(lane: Lane): void;
 }
 
-export interface AppendRequest {
-  readonly topic: TopicMetadata;
-  readonly partition: number | undefined;
-  readonly acks: number;
-  readonly record: NormalRecord;
-  readonly waiter: BatchWaiter | undefined;
-  readonly generation: Generation;
+/** A record and where it is to go: one object for all records, since a batch copies what it takes. */
+export interface PlacedRecord extends NormalRecord {
+  partition: number | undefined;
+  acks: number;
+  waiter: BatchWaiter | undefined;
+  generation: Generation;
 }
 
 const BUILDERS_KEPT = 64;
@@ -57,6 +56,9 @@ export class Accumulator {
   readonly #options: AccumulatorOptions;
   readonly #events: AccumulatorEvents;
   readonly #topics = new Map<string, TopicLanes>();
+  /** Of the last record: most records follow one of the same topic. */
+  #lastTopic: TopicMetadata | undefined;
+  #lastLanes: TopicLanes | undefined;
   readonly #builders: RecordBatchBuilder[] = [];
   /** Batches in the order of their linger's end. */
   readonly #lingering = new Ring<ProduceBatch>();
@@ -77,21 +79,22 @@ export class Accumulator {
   }
 
   /** Throws OttlaError when the record can never be sent. */
-  append(request: AppendRequest): void {
-    const lanes = this.#lanesOf(request.topic);
-    const partition = this.#choosePartition(request, lanes);
-    const lane = this.#lane(lanes, request, partition);
+  append(topic: TopicMetadata, record: PlacedRecord): void {
+    const lanes = topic === this.#lastTopic && this.#lastLanes !== undefined ? this.#lastLanes : this.#lanesOf(topic);
+    const partition = this.#choosePartition(topic, record, lanes);
+    const slot = partition * 3 + (record.acks + 1);
+    const lane = (lanes.lanes[slot] ??= new Lane(topic.name, partition, record.acks));
     if (lane.open !== undefined) {
-      if (this.#tryAppend(lane.open, request)) return;
+      if (this.#tryAppend(lane.open, record)) return;
       this.#makeDue(lane.open);
       lane.open = undefined;
       // A full batch ends the stay of records without key in this partition.
-      if (request.partition === undefined && request.record.key === null) {
+      if (record.partition === undefined && record.key === null) {
         lanes.sticky = -1;
-        return this.append(request);
+        return this.append(topic, record);
       }
     }
-    this.#appendFirst(lane, request);
+    this.#appendFirst(topic, lane, record);
   }
 
   /** Makes the batch's bytes; it takes no more records. May throw what compression throws. */
@@ -100,20 +103,27 @@ export class Accumulator {
     const builder = present(batch.builder, "the builder of an open batch");
     if (batch.lane.open === batch) batch.lane.open = undefined;
     batch.state = "sealed";
-    batch.builder = undefined;
     // The next record without key goes elsewhere.
     const lanes = this.#topics.get(batch.lane.topic);
     if (lanes?.sticky === batch.lane.partition) lanes.sticky = -1;
     const { codecs, checksum } = this.#deps;
-    batch.bytes = builder.build({ compression: this.#options.compression, codecs, checksum, maxBytes });
-    this.#recycle(batch, builder);
+    // Only an answer tells that the bytes have left: without one the builder's buffer could not be used again.
+    const mayBeView = batch.lane.acks !== 0;
+    const { compression } = this.#options;
+    batch.bytes = builder.build({ compression, codecs, checksum, maxBytes, mayBeView });
+    if (!builder.owns(batch.bytes)) {
+      batch.builder = undefined;
+      this.#recycle(batch, builder);
+    }
     return batch.bytes;
   }
 
   /** The batch's fate is known: its room is free again. */
-  release(batch: ProduceBatch): void {
+  release(batch: ProduceBatch, isAcknowledged: boolean): void {
     if (batch.lane.open === batch) batch.lane.open = undefined;
-    if (batch.builder !== undefined) this.#recycle(batch, batch.builder);
+    // After a failure, or a second try, a connection may still hold the bytes: then its buffer is left to it.
+    const isUnused = batch.attempts === 0 || (isAcknowledged && batch.attempts === 1);
+    if (batch.builder !== undefined && isUnused) this.#recycle(batch, batch.builder);
     batch.builder = undefined;
     batch.bytes = undefined;
     this.#bufferedBytes -= batch.sizeBytes;
@@ -138,16 +148,16 @@ export class Accumulator {
   #lanesOf(topic: TopicMetadata): TopicLanes {
     let lanes = this.#topics.get(topic.name);
     if (lanes === undefined) this.#topics.set(topic.name, (lanes = { lanes: [], sticky: -1 }));
+    this.#lastTopic = topic;
+    this.#lastLanes = lanes;
     return lanes;
   }
 
-  #choosePartition(request: AppendRequest, lanes: TopicLanes): number {
-    const { partitions } = request.topic;
-    const count = partitions.length;
-    if (request.partition !== undefined) return checkedPartition(request.partition, request.topic);
-    const { key } = request.record;
-    if (key !== null) return checkedPartition(this.#options.partitioner(key, count), request.topic);
-    if (lanes.sticky < 0 || lanes.sticky >= count) lanes.sticky = this.#nextSticky(request.topic);
+  #choosePartition(topic: TopicMetadata, { partition, key }: PlacedRecord, lanes: TopicLanes): number {
+    const count = topic.partitions.length;
+    if (partition !== undefined) return checkedPartition(partition, topic);
+    if (key !== null) return checkedPartition(this.#options.partitioner(key, count), topic);
+    if (lanes.sticky < 0 || lanes.sticky >= count) lanes.sticky = this.#nextSticky(topic);
     return lanes.sticky;
   }
 
@@ -159,36 +169,31 @@ export class Accumulator {
     return this.#deps.rng.pick(usable.length > 0 ? usable : topic.partitions).index;
   }
 
-  #lane(lanes: TopicLanes, request: AppendRequest, partition: number): Lane {
-    const slot = partition * 3 + (request.acks + 1);
-    let lane = lanes.lanes[slot];
-    if (lane === undefined) lane = lanes.lanes[slot] = new Lane(request.topic.name, partition, request.acks);
-    return lane;
-  }
-
-  #tryAppend(batch: ProduceBatch, { record, waiter }: AppendRequest): boolean {
+  #tryAppend(batch: ProduceBatch, record: PlacedRecord): boolean {
     const builder = present(batch.builder, "the builder of an open batch");
     if (!builder.tryAppend(record)) return false;
+    const { waiter } = record;
     if (waiter === undefined) batch.hasEnqueued = true;
     else {
       waiter.index = batch.recordCount;
       batch.waiters.push(waiter);
     }
     batch.recordCount++;
-    this.#bufferedBytes += builder.sizeBytes - batch.sizeBytes;
-    batch.sizeBytes = builder.sizeBytes;
-    if (batch.sizeBytes >= this.#options.batchBytes) this.#makeDue(batch);
+    const { sizeBytes } = builder;
+    this.#bufferedBytes += sizeBytes - batch.sizeBytes;
+    batch.sizeBytes = sizeBytes;
+    if (sizeBytes >= this.#options.batchBytes) this.#makeDue(batch);
     return true;
   }
 
-  #appendFirst(lane: Lane, request: AppendRequest): void {
-    const { maxMessageBytes } = request.topic;
-    let batch = maxMessageBytes >= this.#options.batchBytes ? this.#newBatch(lane, request, true) : undefined;
-    if (batch === undefined || !this.#tryAppend(batch, request)) {
-      if (batch !== undefined) this.release(batch);
+  #appendFirst({ name, maxMessageBytes }: TopicMetadata, lane: Lane, record: PlacedRecord): void {
+    const { batchBytes } = this.#options;
+    let batch = maxMessageBytes >= batchBytes ? this.#newBatch(lane, record.generation, batchBytes) : undefined;
+    if (batch === undefined || !this.#tryAppend(batch, record)) {
+      if (batch !== undefined) this.release(batch, false);
       // A record larger than a usual batch, or a topic of small batches: a builder made to measure, used once.
-      batch = this.#newBatch(lane, request, false);
-      if (!this.#tryAppend(batch, request)) throw tooLarge(request.topic);
+      batch = this.#newBatch(lane, record.generation, Math.max(1, maxMessageBytes));
+      if (!this.#tryAppend(batch, record)) throw tooLarge(name, maxMessageBytes);
     }
     lane.open = batch;
     lane.push(batch);
@@ -196,11 +201,10 @@ export class Accumulator {
     this.#linger(batch);
   }
 
-  #newBatch(lane: Lane, request: AppendRequest, isUsual: boolean): ProduceBatch {
-    const limitBytes = isUsual ? this.#options.batchBytes : Math.max(1, request.topic.maxMessageBytes);
+  #newBatch(lane: Lane, generation: Generation, limitBytes: number): ProduceBatch {
+    const isUsual = limitBytes === this.#options.batchBytes;
     const builder = (isUsual ? this.#builders.pop() : undefined) ?? new RecordBatchBuilder({ limitBytes });
     const createdMs = this.#deps.alarms.nowMs();
-    const { generation } = request;
     return new ProduceBatch(lane, { sequence: this.#sequence++, createdMs, generation, builder, isUsual });
   }
 
@@ -259,10 +263,10 @@ function checkedPartition(partition: number, topic: TopicMetadata): number {
   );
 }
 
-function tooLarge(topic: TopicMetadata): OttlaError {
+function tooLarge(topic: string, maxMessageBytes: number): OttlaError {
   return new OttlaError(
     "MESSAGE_TOO_LARGE",
-    `a record does not fit a batch of ${topic.maxMessageBytes} bytes, the max.message.bytes of ${topic.name}`,
+    `a record does not fit a batch of ${maxMessageBytes} bytes, the max.message.bytes of ${topic}`,
     { outcome: "not appended" },
   );
 }

@@ -1,5 +1,5 @@
 // The records of one fetched batch, as a consumer gives them: objects are made when they are iterated.
-import type { DecodedBatch } from "../model/records.ts";
+import type { DecodedBatch, RecordCursor } from "../model/records.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ConsumedRecord, RecordBatchView } from "./types.ts";
 
@@ -25,16 +25,10 @@ export class BatchView implements RecordBatchView {
     this.recordCount = isWhole ? batch.recordCount : this.#count();
   }
 
-  *[Symbol.iterator](): IterableIterator<ConsumedRecord> {
-    const { topic, partition } = this;
+  [Symbol.iterator](): IterableIterator<ConsumedRecord> {
+    const { topic, partition, nextOffset } = this;
     const { leaderEpoch } = this.#batch;
-    for (const record of this.#batch) {
-      const { offset } = record;
-      if (offset < this.#from) continue;
-      if (offset >= this.nextOffset) return;
-      const { timestamp, key, value, headers } = record;
-      yield { topic, partition, offset, timestamp, key, value, headers, leaderEpoch };
-    }
+    return new BatchIterator(this.#batch.cursor(), { topic, partition, leaderEpoch, from: this.#from, nextOffset });
   }
 
   #count(): number {
@@ -43,5 +37,41 @@ export class BatchView implements RecordBatchView {
       if (offset >= this.#from && offset < this.nextOffset) count++;
     });
     return count;
+  }
+}
+
+interface IteratedBatch {
+  readonly topic: string;
+  readonly partition: number;
+  readonly leaderEpoch: number;
+  readonly from: number;
+  readonly nextOffset: number;
+}
+
+/** Hand-made rather than a generator: half the cost per record. */
+class BatchIterator implements IterableIterator<ConsumedRecord> {
+  readonly #cursor: RecordCursor;
+  readonly #batch: IteratedBatch;
+
+  constructor(cursor: RecordCursor, batch: IteratedBatch) {
+    this.#cursor = cursor;
+    this.#batch = batch;
+  }
+
+  next(): IteratorResult<ConsumedRecord> {
+    const cursor = this.#cursor;
+    const { topic, partition, leaderEpoch, from, nextOffset } = this.#batch;
+    while (cursor.next()) {
+      const { offset } = cursor;
+      if (offset < from) continue;
+      if (offset >= nextOffset) break;
+      const { timestamp, key, value, headers } = cursor;
+      return { done: false, value: { topic, partition, offset, timestamp, key, value, headers, leaderEpoch } };
+    }
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.iterator](): this {
+    return this;
   }
 }

@@ -1,23 +1,48 @@
-// What callers hand to send(), in the form that a batch takes.
+// What callers hand to send(), checked and in the form that a batch takes.
 import { utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
+import { invalid } from "./options.ts";
 import type { Acks, Headers, OutgoingRecord } from "./types.ts";
 
 const NO_HEADERS: Headers = [];
+/** 2^52 - 2: the difference of any two timestamps fits a record. */
+const TIMESTAMP_MAX = 4_503_599_627_370_494;
+const NULLABLE_BYTES = "bytes (Uint8Array), a string or null";
 
-function bytesOf(data: Uint8Array | string | null | undefined): Uint8Array | null {
-  if (data === undefined || data === null) return null;
-  return typeof data === "string" ? utf8Encode(data) : data;
+/** Bytes from another realm (a vm, a test runner) are instances of another Uint8Array. */
+function isBytes(data: unknown): data is Uint8Array {
+  return data instanceof Uint8Array || Object.prototype.toString.call(data) === "[object Uint8Array]";
 }
 
-function isList(headers: NonNullable<OutgoingRecord["headers"]>): headers is Headers {
-  return Array.isArray(headers);
+function checkData(data: unknown, field: string): void {
+  if (data === null || typeof data === "string" || isBytes(data)) return;
+  throw invalid(field, NULLABLE_BYTES, data);
 }
 
-function headersOf(headers: OutgoingRecord["headers"]): Headers {
-  if (headers === undefined) return NO_HEADERS;
-  if (isList(headers)) return headers;
-  return Object.entries(headers).map(([key, value]) => [key, bytesOf(value)] as const);
+function bytesOf(data: Uint8Array | string | null, field: string): Uint8Array | null {
+  if (data === null || data instanceof Uint8Array) return data;
+  if (typeof data === "string") return utf8Encode(data);
+  checkData(data, field);
+  return data;
+}
+
+function headersOf(headers: NonNullable<OutgoingRecord["headers"]>): Headers {
+  if (Array.isArray(headers)) {
+    for (const header of headers as readonly unknown[]) checkHeader(header);
+    return headers as Headers;
+  }
+  if (typeof headers !== "object" || headers === null) {
+    throw invalid("record.headers", "a list of [key, bytes] or an object", headers);
+  }
+  return Object.entries(headers).map(([key, value]) => [key, bytesOf(value, `record.headers.${key}`)] as const);
+}
+
+function checkHeader(header: unknown): void {
+  const isPair = Array.isArray(header) && header.length === 2 && typeof header[0] === "string";
+  if (!isPair) throw invalid("record.headers", "pairs [key, bytes] in its list", header);
+  if (header[1] !== null && !isBytes(header[1])) {
+    throw invalid(`record.headers: ${header[0]}`, "bytes (Uint8Array) or null", header[1]);
+  }
 }
 
 export interface NormalRecord {
@@ -27,17 +52,48 @@ export interface NormalRecord {
   timestamp: number;
 }
 
-/** Fills `target`, which is reused from record to record. */
-export function normalise(record: OutgoingRecord, defaultTimestamp: number, target: NormalRecord): void {
-  target.key = bytesOf(record.key);
-  target.value = bytesOf(record.value);
-  target.headers = headersOf(record.headers);
-  target.timestamp = record.timestamp ?? defaultTimestamp;
+/** Throws INVALID_REQUEST naming the field. */
+export function checkRecord(record: OutgoingRecord): void {
+  if (typeof record !== "object" || record === null) throw invalid("record", "an object with a value", record);
+  const { key, value, headers, timestamp, partition } = record;
+  if (key !== undefined) checkData(key, "record.key");
+  checkData(value, "record.value");
+  if (headers !== undefined) headersOf(headers);
+  if (timestamp !== undefined) checkTimestamp(timestamp);
+  if (partition !== undefined) checkPartition(partition);
 }
 
-/** Acks as the protocol counts them: 0, 1, -1 for all. Throws INVALID_REQUIRED_ACKS. */
+/** Fills `target`, which is reused from record to record. Throws INVALID_REQUEST naming the field. */
+export function normalise(record: OutgoingRecord, defaultTimestamp: number, target: NormalRecord): void {
+  // Plain JavaScript may pass anything, and change it while it waits.
+  if (typeof record !== "object" || record === null) throw invalid("record", "an object with a value", record);
+  const { key, value, headers, timestamp, partition } = record;
+  target.key = key === undefined ? null : bytesOf(key, "record.key");
+  target.value = bytesOf(value, "record.value");
+  target.headers = headers === undefined ? NO_HEADERS : headersOf(headers);
+  if (partition !== undefined) checkPartition(partition);
+  if (timestamp !== undefined) checkTimestamp(timestamp);
+  target.timestamp = timestamp ?? defaultTimestamp;
+}
+
+function checkPartition(partition: number): void {
+  if (Number.isInteger(partition) && partition >= 0) return;
+  throw invalid("record.partition", "an integer from 0 on", partition);
+}
+
+function checkTimestamp(timestamp: number): void {
+  if (Number.isInteger(timestamp) && timestamp >= -1 && timestamp <= TIMESTAMP_MAX) return;
+  throw invalid("record.timestamp", "whole milliseconds since 1970", timestamp);
+}
+
+/** Throws INVALID_REQUEST. */
+export function checkTopicName(topic: unknown): void {
+  if (typeof topic !== "string" || topic === "") throw invalid("topic", "a topic's name", topic);
+}
+
+/** Acks as the protocol counts them: 0, 1, -1 for all. Throws INVALID_REQUEST. */
 export function wireAcks(acks: Acks): number {
   if (acks === "all") return -1;
   if (acks === 0 || acks === 1) return acks;
-  throw new OttlaError("INVALID_REQUIRED_ACKS");
+  throw new OttlaError("INVALID_REQUEST", `acks takes 0, 1 or "all", not ${String(acks)}`);
 }

@@ -33,7 +33,7 @@ export class ProduceBatch {
   state: BatchState = "open";
   /** Open: full, lingered long enough, or flushed. */
   isDue = false;
-  /** While open. */
+  /** While open, and while its buffer holds `bytes`. */
   builder: RecordBatchBuilder | undefined;
   /** From sealing on. */
   bytes: Uint8Array | undefined;

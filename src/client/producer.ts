@@ -2,12 +2,23 @@
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { TopicMetadata } from "../wire/native/apis.ts";
-import { Accumulator } from "./accumulator.ts";
+import { Accumulator, type PlacedRecord } from "./accumulator.ts";
 import { orAborted } from "./aborted.ts";
 import type { Alarm } from "./alarms.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
-import { type NormalRecord, normalise, wireAcks } from "./outgoing.ts";
+import {
+  aDuration,
+  aFunction,
+  anInteger,
+  aSignal,
+  type Checks,
+  checkOptions,
+  invalid,
+  oneOf,
+  withDefaults,
+} from "./options.ts";
+import { checkRecord, checkTopicName, normalise, wireAcks } from "./outgoing.ts";
 import { partitionOfKey } from "./partitioner.ts";
 import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
 import { FlushTracker } from "./flush-tracker.ts";
@@ -39,7 +50,21 @@ const DEFAULTS = {
 
 const CLOSE_TIMEOUT_MS = 5_000;
 
-type Settings = typeof DEFAULTS & ProducerOptions;
+const ACKS = oneOf(0, 1, "all");
+
+const CHECKS: Checks<ProducerOptions> = {
+  acks: ACKS,
+  lingerMs: aDuration("zero"),
+  batchBytes: anInteger(1),
+  compression: oneOf("none", "gzip", "snappy", "lz4", "zstd"),
+  deliveryTimeoutMs: aDuration(),
+  requestTimeoutMs: aDuration(),
+  bufferBytes: anInteger(1),
+  maxInFlight: anInteger(1),
+  partitioner: aFunction,
+  onBatch: aFunction,
+};
+const SEND_CHECKS: Checks<SendOptions> = { acks: ACKS, signal: aSignal };
 
 export class ProducerImpl implements Producer {
   readonly #context: ClientContext;
@@ -52,7 +77,16 @@ export class ProducerImpl implements Producer {
   /** Sends that wait for room, in order. */
   readonly #waiting = new Ring<PendingSend>();
   readonly #inFlight = new Set<ProduceBatch>();
-  readonly #scratch: NormalRecord = { key: null, value: null, headers: [], timestamp: 0 };
+  readonly #acks: number;
+  /** The record of the moment. */
+  readonly #record: PlacedRecord;
+  /** Topics that were there once: when metadata knows one of them no more, it is gone. */
+  readonly #prepared = new Set<string>();
+  /** Time of the records of this turn of the event loop; -1: the turn has just begun. */
+  #turnMs = -1;
+  readonly #endTurn = () => {
+    this.#turnMs = -1;
+  };
   readonly #onClosed: () => void;
   #room: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   #isClosing = false;
@@ -60,7 +94,19 @@ export class ProducerImpl implements Producer {
 
   constructor(context: ClientContext, options: ProducerOptions, onClosed: () => void) {
     this.#context = context;
-    this.#options = withDefaults(options);
+    checkOptions("producer", options, CHECKS);
+    this.#options = withDefaults(DEFAULTS, options);
+    this.#acks = wireAcks(this.#options.acks);
+    this.#record = {
+      key: null,
+      value: null,
+      headers: [],
+      timestamp: 0,
+      partition: undefined,
+      acks: this.#acks,
+      waiter: undefined,
+      generation: this.#flushes.current,
+    };
     this.#onClosed = onClosed;
     this.#accumulator = new Accumulator(context, this.#options, {
       onBatchOpened: (batch) => this.#batchOpened(batch),
@@ -72,17 +118,21 @@ export class ProducerImpl implements Producer {
     });
   }
 
-  send(topic: string, record: OutgoingRecord, options: SendOptions = {}): Promise<SendResult> {
+  send(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<SendResult> {
     return new Promise((resolve, reject) => {
       if (this.#isClosing) return reject(new OttlaError("CLOSED", "the producer was closed"));
-      if (options.signal?.aborted === true) return reject(new OttlaError("ABORTED"));
-      const acks = wireAcks(options.acks ?? this.#options.acks);
+      // What is wrong is told at once: the batch may be made long after.
+      checkTopicName(topic);
+      checkRecord(record);
+      const acks = options === undefined ? this.#acks : this.#acksOf(options);
+      const signal = options?.signal;
+      if (signal?.aborted === true) return reject(new OttlaError("ABORTED"));
       const generation = this.#flushes.begin();
       const send: PendingSend = {
         topic,
         record,
         acks,
-        signal: options.signal,
+        signal,
         resolve,
         reject,
         index: 0,
@@ -96,6 +146,7 @@ export class ProducerImpl implements Producer {
   }
 
   async sendBatch(topic: string, records: readonly OutgoingRecord[], options?: SendOptions): Promise<SendResult[]> {
+    if (!Array.isArray(records)) throw invalid("records", "a list of records", records);
     const settled = await Promise.allSettled(records.map((record) => this.send(topic, record, options)));
     const errors = settled.flatMap((result) => (result.status === "rejected" ? [result.reason as OttlaError] : []));
     if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${records.length} records failed`);
@@ -105,20 +156,34 @@ export class ProducerImpl implements Producer {
   enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined {
     if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
     const metadata = this.#context.metadata.peek(topic);
-    if (metadata === undefined) throw new OttlaError("INVALID_REQUEST", `call prepare("${topic}") before enqueue`);
+    if (metadata === undefined) throw this.#unprepared(topic);
     // A caller that does not wait must not fill the memory.
     if (this.#accumulator.bufferedBytes >= 2 * this.#options.bufferBytes) {
       throw new OttlaError("BUSY", "the buffer is full: wait for the promise that enqueue returned");
     }
-    const acks = wireAcks(options?.acks ?? this.#options.acks);
-    this.#append(metadata, record, acks, undefined);
+    this.#append(metadata, record, options === undefined ? this.#acks : this.#acksOf(options), undefined);
     return this.#isFull ? this.#untilRoom() : undefined;
+  }
+
+  #acksOf(options: SendOptions): number {
+    checkOptions("send", options, SEND_CHECKS);
+    return options.acks === undefined ? this.#acks : wireAcks(options.acks);
+  }
+
+  #unprepared(topic: string): OttlaError {
+    checkTopicName(topic);
+    if (!this.#prepared.has(topic)) return new OttlaError("INVALID_REQUEST", `call prepare("${topic}") before enqueue`);
+    return new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic} does not exist any more`, {
+      outcome: "not appended",
+    });
   }
 
   async prepare(topic: string): Promise<TopicInfo> {
     if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+    checkTopicName(topic);
     const metadata = await this.#context.metadata.get(topic);
     refuseDeleting(metadata);
+    this.#prepared.add(topic);
     return topicInfoOf(metadata);
   }
 
@@ -237,14 +302,27 @@ export class ProducerImpl implements Producer {
   }
 
   #append(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter | undefined): void {
-    refuseDeleting(topic);
-    normalise(record, record.timestamp ?? this.#context.clock.wallMs(), this.#scratch);
-    const generation = waiter?.generation ?? this.#flushes.current;
-    this.#accumulator.append({ topic, partition: record.partition, acks, record: this.#scratch, waiter, generation });
+    if (topic.isDeleting) refuseDeleting(topic);
+    const placed = this.#record;
+    normalise(record, this.#turnMs < 0 ? this.#beginTurn() : this.#turnMs, placed);
+    placed.partition = record.partition;
+    placed.acks = acks;
+    placed.waiter = waiter;
+    placed.generation = waiter === undefined ? this.#flushes.current : waiter.generation;
+    this.#accumulator.append(topic, placed);
     if (this.#isFull) this.#accumulator.makeAllDue();
   }
 
+  /** Asking the clock for each record is a tenth of the whole. */
+  #beginTurn(): number {
+    this.#turnMs = this.#context.clock.wallMs();
+    this.#context.timers.defer(this.#endTurn);
+    return this.#turnMs;
+  }
+
   #batchOpened(batch: ProduceBatch): void {
+    // A turn may be long.
+    if (this.#turnMs >= 0) this.#turnMs = this.#context.clock.wallMs();
     this.#inFlight.add(batch);
     this.#flushes.begin(batch.generation);
     this.#sender.watchDeadline(batch);
@@ -257,7 +335,7 @@ export class ProducerImpl implements Producer {
     batch.alarm?.cancel();
     batch.state = "settled";
     const sizeBytes = batch.bytes?.length ?? batch.sizeBytes;
-    this.#accumulator.release(batch);
+    this.#accumulator.release(batch, fate.kind === "appended" && fate.baseOffset !== undefined);
     this.#tellWaiters(batch, fate);
     if (fate.kind === "failed" && batch.hasEnqueued) {
       this.#flushes.fail(fate.error, batch.recordCount - batch.waiters.length);
@@ -318,17 +396,6 @@ export class ProducerImpl implements Producer {
     this.#room?.resolve();
     this.#room = undefined;
   }
-}
-
-function withDefaults(options: ProducerOptions): Settings & { readonly acks: NonNullable<ProducerOptions["acks"]> } {
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  const settings = { ...DEFAULTS, ...given } as Settings;
-  wireAcks(settings.acks);
-  for (const key of ["batchBytes", "deliveryTimeoutMs", "requestTimeoutMs", "bufferBytes", "maxInFlight"] as const) {
-    if (!(settings[key] > 0))
-      throw new OttlaError("INVALID_CONFIG", `${key} takes a positive number, not ${settings[key]}`);
-  }
-  return settings;
 }
 
 function refuseDeleting(topic: TopicMetadata): void {

@@ -46,10 +46,17 @@ export interface RecordView {
   readonly headers: RecordHeaders;
 }
 
+/** Moves from record to record; as a view it is the record that it stands on. */
+export interface RecordCursor extends RecordView {
+  /** Onto the first, then the next record; false after the last one. */
+  next(): boolean;
+}
+
 /** A record that may be kept: key and value are views into the batch or its decompressed records. */
 export type DecodedRecord = RecordView;
 
 interface BatchFields {
+  readonly recordCount: number;
   readonly baseOffset: number;
   readonly baseTimestamp: number;
   /** LogAppendTime: every record's time (B-8); otherwise undefined. */
@@ -59,10 +66,11 @@ interface BatchFields {
 const NO_HEADERS: RecordHeaders = [];
 
 /** Walks records that have been checked: every length in them is known to fit. */
-class RecordWalker implements RecordView {
+class RecordWalker implements RecordCursor {
   readonly #bytes: Uint8Array;
   readonly #fields: BatchFields;
   #position: number;
+  #left: number;
   #keyAt = 0;
   /** -1: null. */
   #keyBytes = -1;
@@ -77,6 +85,14 @@ class RecordWalker implements RecordView {
     this.#bytes = bytes;
     this.#fields = fields;
     this.#position = start;
+    this.#left = fields.recordCount;
+  }
+
+  next(): boolean {
+    if (this.#left === 0) return false;
+    this.#left--;
+    this.advance();
+    return true;
   }
 
   /** Onto the next record. Varints of up to four bytes are taken without a cursor: see `peekVarint`. */
@@ -219,6 +235,7 @@ export class DecodedBatch implements Iterable<DecodedRecord> {
     this.#records = records;
     this.#start = start;
     this.#fields = {
+      recordCount: this.recordCount,
       baseOffset: this.baseOffset,
       baseTimestamp: baseTimestampAt(batch, 0),
       appendTimestamp: isLogAppendTimeAt(batch, 0) ? maxTimestampAt(batch, 0) : undefined,
@@ -228,18 +245,17 @@ export class DecodedBatch implements Iterable<DecodedRecord> {
   /** The fast way: one view, moved on from record to record. */
   forEach(visit: (view: RecordView) => void): void {
     const walker = this.#walker();
-    for (let index = 0; index < this.recordCount; index++) {
-      walker.advance();
-      visit(walker);
-    }
+    while (walker.next()) visit(walker);
   }
 
   *[Symbol.iterator](): IterableIterator<DecodedRecord> {
     const walker = this.#walker();
-    for (let index = 0; index < this.recordCount; index++) {
-      walker.advance();
-      yield walker.keep();
-    }
+    while (walker.next()) yield walker.keep();
+  }
+
+  /** A cursor before the first record: for callers that make objects of their own. */
+  cursor(): RecordCursor {
+    return this.#walker();
   }
 
   #walker(): RecordWalker {
@@ -318,6 +334,7 @@ export function decodeControlRecord(batch: Uint8Array, options: DecodeOptions): 
   if (!decodeRecords(batch, options).isControl || recordCountAt(batch, 0) === 0) return undefined;
   const records = openRecords(batch, options);
   const walker = new RecordWalker(records, records === batch ? BATCH_HEADER_BYTES : 0, {
+    recordCount: 1,
     baseOffset: baseOffsetAt(batch, 0),
     baseTimestamp: 0,
     appendTimestamp: undefined,

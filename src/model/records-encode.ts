@@ -33,6 +33,8 @@ export interface BuildOptions {
   readonly checksum: Crc32c;
   /** Largest batch that is allowed: one that compression made longer goes out uncompressed, or is refused. */
   readonly maxBytes?: number;
+  /** The batch may be a view of the builder's buffer: then it is valid until the builder is reset. */
+  readonly mayBeView?: boolean;
 }
 
 /** Varlongs hold -2^52 to 2^52 - 1: the difference of any two timestamps from -1 to this. */
@@ -146,12 +148,17 @@ export class RecordBatchBuilder {
     this.#buffer = grown;
   }
 
-  /** The batch in a buffer of its own, the builder unchanged. Throws MESSAGE_TOO_LARGE when it cannot be kept to `maxBytes`. */
+  /** True when `bytes` lie in the builder's buffer. */
+  owns(bytes: Uint8Array): boolean {
+    return bytes.buffer === this.#buffer.buffer;
+  }
+
+  /** The batch in a buffer of its own (or see `mayBeView`), the builder unchanged. Throws MESSAGE_TOO_LARGE when it cannot be kept to `maxBytes`. */
   build(options: BuildOptions): Uint8Array {
     assert(this.#recordCount > 0, "an empty batch is never built");
     const maxBytes = options.maxBytes ?? Number.POSITIVE_INFINITY;
     const compressed = options.compression === "none" ? undefined : this.#compress(options, maxBytes);
-    const batch = compressed ?? this.#buffer.slice(0, this.#position);
+    const batch = compressed ?? this.#uncompressed(options.mayBeView === true);
     if (batch.length > maxBytes) {
       throw new OttlaError(
         "MESSAGE_TOO_LARGE",
@@ -170,6 +177,12 @@ export class RecordBatchBuilder {
     return batch;
   }
 
+  /** A batch that would pin far more than it takes is copied in any case (D-26). */
+  #uncompressed(mayBeView: boolean): Uint8Array {
+    const isMostOfIt = this.#position * 2 >= this.#buffer.length;
+    return mayBeView && isMostOfIt ? this.#buffer.subarray(0, this.#position) : this.#buffer.slice(0, this.#position);
+  }
+
   /** Undefined when compression made the batch longer than allowed: the records then go as they are. */
   #compress(options: BuildOptions, maxBytes: number): Uint8Array | undefined {
     const records = options.codecs.compress(
@@ -183,7 +196,7 @@ export class RecordBatchBuilder {
     return batch;
   }
 
-  /** Empties the builder; batches built before stay as they are. */
+  /** Empties the builder; batches built before stay as they are, views aside. */
   reset(): void {
     this.#position = BATCH_HEADER_BYTES;
     this.#recordCount = 0;

@@ -15,6 +15,7 @@ export {
   DecodedBatch,
   type DecodedRecord,
   type DecodeOptions,
+  type RecordCursor,
   type RecordView,
   decodeControlRecord,
   decodeRecords,

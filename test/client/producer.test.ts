@@ -264,7 +264,7 @@ describe("producer: refusals and unknown outcomes", () => {
       await failure(time.until(producer.send("t", { value: "v", partition: 2 }))),
       await failure(time.until(producer.send("t", { value: "v" }, { acks: 2 as never }))),
     ].map((error) => error.code);
-    expect(codes).toEqual(["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_REQUIRED_ACKS"]);
+    expect(codes).toEqual(["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_REQUEST"]);
   });
 
   it("waits for a broker that comes back", async () => {
