@@ -16,6 +16,7 @@ import {
   JOURNAL_DIR,
   join,
   LOG_SUFFIX,
+  SPARE_JOURNAL,
 } from "./paths.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 import { unlinkIfThere, withFile } from "./file-work.ts";
@@ -127,7 +128,7 @@ export async function removeOld(deps: CheckpointDeps, image: Pick<Image, "genera
   }
 }
 
-/** Journals that are evidence of damage are put aside. */
+/** One stays as the next journal's spare, unless there is one; journals that are evidence of damage are put aside. */
 export async function removeOldJournals(
   deps: CheckpointDeps,
   image: Pick<Image, "generation" | "evidence">,
@@ -135,11 +136,19 @@ export async function removeOldJournals(
   const { files } = deps;
   const { generation, evidence } = image;
   const directory = join(deps.directory, JOURNAL_DIR);
-  for (const { name } of await files.list(directory)) {
+  const names = (await files.list(directory)).map((entry) => entry.name);
+  let hasSpare = names.includes(SPARE_JOURNAL);
+  for (const name of names) {
     const found = generationOf(name, "journal");
     if (found === undefined || found >= generation) continue;
     const path = join(directory, name);
-    if (evidence === undefined || found < evidence.from || found > evidence.to) await unlinkIfThere(files, path);
-    else await files.rename(path, path + DAMAGED_SUFFIX);
+    if (evidence !== undefined && found >= evidence.from && found <= evidence.to) {
+      await files.rename(path, path + DAMAGED_SUFFIX);
+    } else if (hasSpare) {
+      await unlinkIfThere(files, path);
+    } else {
+      await files.rename(path, join(directory, SPARE_JOURNAL));
+      hasSpare = true;
+    }
   }
 }

@@ -1,10 +1,15 @@
 // Creating a journal file, so that its header is durable before any record of it is written.
+//
+// A journal that a checkpoint has made superfluous becomes the next one: its blocks are allocated and its pages in memory, so that appends
+// and syncs cost a fraction, and a full disk still has a journal (D-18). What it held before can never pass for a record of the new
+// file, since each file's CRCs start from a salt of its own and each record names its generation (D-11).
 import { readU32 } from "../base/bytes.ts";
 import type { DirectoryId } from "../model/ids.ts";
 import { datasync, syncDirectory } from "./faults.ts";
 import type { JournalFile } from "./journal.ts";
 import { encodeFileHeader, FILE_HEADER_BYTES, type JournalFileHeader } from "./journal-record.ts";
-import { JOURNAL_DIR, join, journalName } from "./paths.ts";
+import { withFile } from "./file-work.ts";
+import { JOURNAL_DIR, join, journalName, SPARE_JOURNAL } from "./paths.ts";
 import type { StorageDeps } from "./types.ts";
 
 /** `ended`: the file before, wholly synced. Files without one start a chain of their own. May be called again after it failed. */
@@ -31,16 +36,14 @@ export async function createJournalFile(
   };
   const bytes = encodeFileHeader(header, deps.checksum);
   const directory = join(root, JOURNAL_DIR);
-  const handle = await deps.files.open(join(directory, journalName(generation)), "open-or-create");
-  try {
-    await handle.truncate(0);
-    await handle.write(0, [bytes]);
-    await datasync(handle);
-    await syncDirectory(deps.files, directory);
-  } catch (thrown) {
-    await handle.close().catch(() => undefined);
-    throw thrown;
-  }
+  const [spare, path] = [join(directory, SPARE_JOURNAL), join(directory, journalName(generation))];
+  await withFile(deps.files, { path: spare, mode: "open-or-create" }, async (file) => {
+    await file.write(0, [bytes]);
+    await datasync(file);
+  });
+  await deps.files.rename(spare, path);
+  await syncDirectory(deps.files, directory);
+  const handle = await deps.files.open(path, "write");
   const place = {
     generation,
     salt: header.salt,

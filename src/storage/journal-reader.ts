@@ -117,9 +117,9 @@ export async function findProofOfSync(
     const bytes = await view.at(start, READ_BYTES);
     const last = bytes.length - RECORD_HEADER_BYTES;
     if (last < 0) return undefined;
-    for (let at = 0; at <= last; at++) {
-      // "O" of the magic; the rest is looked at by claimedSizeAt.
-      if (bytes[at] !== 0x4f || claimedSizeAt(bytes, at) === undefined) continue;
+    // "O" of the magic; the rest is looked at by claimedSizeAt.
+    for (let at = bytes.indexOf(0x4f); at >= 0 && at <= last; at = bytes.indexOf(0x4f, at + 1)) {
+      if (claimedSizeAt(bytes, at) === undefined) continue;
       const record = await recordAt(view, start + at, { salt: header.salt, checksum });
       if (record !== undefined && record.generation === header.generation && record.syncedTo > position)
         return start + at;

@@ -3,6 +3,8 @@ import type { LogId, PartitionIndex } from "../model/ids.ts";
 
 export const SUPERBLOCK = "superblock";
 export const JOURNAL_DIR = "journal";
+/** A journal that nobody needs any more, kept to become the next one. */
+export const SPARE_JOURNAL = "spare";
 export const CHECKPOINT_DIR = "checkpoint";
 export const METADATA_DIR = "metadata";
 export const RESERVE = "reserve";
