@@ -1,4 +1,6 @@
 // The package: `connect()` to a cluster, `startNode()` for a broker in this process. Both load what they need when called.
+import { CONNECT_CHECKS } from "./client/connect-options.ts";
+import { anObject, aText, type Checks, checkOptions } from "./client/options.ts";
 import type { Client, ConnectOptions } from "./client/types.ts";
 import type { BrokerConfig } from "./model/config.ts";
 import type { OttlaError } from "./model/errors.ts";
@@ -42,6 +44,7 @@ export interface LibraryOptions {
 
 /** A client of a running cluster. Rejects with OttlaError CONNECTION_FAILED when no broker answers in time. */
 export async function connect(options: ConnectOptions & LibraryOptions = {}): Promise<Client> {
+  checkOptions("connect", options, { ...CONNECT_CHECKS, logger: anObject });
   const [{ openClient }, { createChecksum }, { createClock }, { createEntropy }, websocket, { createRng }, codecs] =
     await Promise.all([
       import("./client/client.ts"),
@@ -64,7 +67,8 @@ export async function connect(options: ConnectOptions & LibraryOptions = {}): Pr
     logger: options.logger ?? silentLogger,
     rng: createRng([a, b, c, d]),
   };
-  return openClient(deps, options);
+  const { logger: _, ...connectOptions } = options;
+  return openClient(deps, connectOptions);
 }
 
 /** A broker's configuration keys (docs/configuration.md); sizes and durations also as "64MiB" and "5s". */
@@ -78,6 +82,9 @@ export interface NodeOptions extends LibraryOptions {
   /** Any other configuration key of a broker. */
   readonly config?: Partial<BrokerConfigInput>;
 }
+
+const NODE_CHECKS: Checks<NodeOptions> = { dataDir: aText, listeners: aText, config: anObject, logger: anObject };
+const { brokers: _, ...NODE_CONNECT_CHECKS } = CONNECT_CHECKS;
 
 /** A broker in this process. */
 export interface OttlaNode {
@@ -93,6 +100,7 @@ export interface OttlaNode {
 
 /** Starts a broker on a directory of its own. Rejects with OttlaError: PORT_IN_USE, DATA_DIR_LOCKED, CONFIG_UNREADABLE and the like. */
 export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
+  checkOptions("startNode", options, NODE_CHECKS);
   const [{ composeNode }, { resolveConfig }] = await Promise.all([
     import("./cli/compose.ts"),
     import("./cli/config-file.ts"),
@@ -105,6 +113,7 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   };
   const settings = Object.entries(given).map(([key, value]) => [key, { value, origin: "startNode" }] as const);
   const { config } = resolveConfig([new Map(settings)]);
+  const logging = options.logger === undefined ? {} : { logger: options.logger };
   const { broker } = await composeNode(config, options.logger ?? silentLogger);
   await broker.start();
   const clients = new Set<Client>();
@@ -116,7 +125,8 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   return {
     address: broker.address,
     connect: async (connectOptions = {}) => {
-      const client = await connect({ ...options, ...connectOptions, brokers: [broker.address] });
+      checkOptions("connect", connectOptions, NODE_CONNECT_CHECKS);
+      const client = await connect({ ...logging, ...connectOptions, brokers: [broker.address] });
       clients.add(client);
       return client;
     },

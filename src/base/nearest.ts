@@ -22,7 +22,8 @@ function editDistance(from: string, to: string): number {
 /** The known word most like `wrong`, when it is like it at all. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(wrong.length / 3)) + 1;
+  // Two edits make most short words of any other.
+  let bestDistance = (wrong.length <= 4 ? 1 : Math.max(2, Math.floor(wrong.length / 3))) + 1;
   for (const word of known) {
     const distance = editDistance(wrong.toLowerCase(), word.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [word, distance];

@@ -135,14 +135,11 @@ export class Accumulator {
       this.#makeDue(batch);
   }
 
-  /** Removes and returns all that is not in flight. */
-  drain(): ProduceBatch[] {
-    const left: ProduceBatch[] = [];
-    for (const { lanes } of this.#topics.values())
-      for (const lane of lanes) if (lane !== undefined) left.push(...lane.drain());
+  /** Forgets all that is not in flight. */
+  drain(): void {
+    for (const { lanes } of this.#topics.values()) for (const lane of lanes) lane?.drain();
     this.#lingering.clear();
     this.#lingerAlarm?.cancel();
-    return left;
   }
 
   #lanesOf(topic: TopicMetadata): TopicLanes {

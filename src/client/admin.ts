@@ -7,7 +7,25 @@ import { CALL_TIMEOUT_MS, callAny } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import { lookUpOffsets } from "./offset-lookup.ts";
+import { aBoolean, anInteger, anObject, aSignal, type Checks, checkOptions } from "./options.ts";
+import { checkTopicName } from "./outgoing.ts";
 import type { Admin, ClusterInfo, CreateTopicOptions, PartitionOffsets, TopicInfo } from "./types.ts";
+
+interface DeleteTopicOptions {
+  readonly wait?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** What an int32 holds; the broker says which numbers make sense. */
+const AN_INT32 = anInteger(-(2 ** 31), 2 ** 31 - 1);
+const CREATE_CHECKS: Checks<CreateTopicOptions> = {
+  partitions: AN_INT32,
+  replicationFactor: AN_INT32,
+  configs: anObject,
+  ifNotExists: aBoolean,
+  validateOnly: aBoolean,
+};
+const DELETE_CHECKS: Checks<DeleteTopicOptions> = { wait: aBoolean, signal: aSignal };
 
 export class AdminImpl implements Admin {
   readonly #context: ClientContext;
@@ -17,6 +35,8 @@ export class AdminImpl implements Admin {
   }
 
   async createTopic(name: string, options: CreateTopicOptions = {}): Promise<TopicInfo> {
+    checkTopicName(name);
+    checkOptions("createTopic", options, CREATE_CHECKS);
     const validateOnly = options.validateOnly ?? false;
     const configs = Object.entries(options.configs ?? {}).flatMap(([key, value]) =>
       value === undefined ? [] : [{ key, value: String(value) }],
@@ -40,10 +60,9 @@ export class AdminImpl implements Admin {
     return topicInfoOf(await this.#untilVisible(name, created.topicId));
   }
 
-  async deleteTopic(
-    name: string,
-    options: { readonly wait?: boolean; readonly signal?: AbortSignal } = {},
-  ): Promise<void> {
+  async deleteTopic(name: string, options: DeleteTopicOptions = {}): Promise<void> {
+    checkTopicName(name);
+    checkOptions("deleteTopic", options, DELETE_CHECKS);
     if (options.signal?.aborted === true) throw new OttlaError("ABORTED");
     const answer = await callAny(
       this.#context,
@@ -65,10 +84,12 @@ export class AdminImpl implements Admin {
   }
 
   async describeTopic(name: string): Promise<TopicInfo> {
+    checkTopicName(name);
     return topicInfoOf(await this.#context.metadata.refresh(name));
   }
 
   async offsets(topic: string): Promise<PartitionOffsets[]> {
+    checkTopicName(topic);
     const { partitions } = await this.#context.metadata.refresh(topic);
     const queries = partitions.flatMap(({ index }) => [
       { topic, partition: index, timestamp: EARLIEST_TIMESTAMP },
@@ -94,7 +115,7 @@ export class AdminImpl implements Admin {
     for (let attempt = 1; ; attempt++) {
       const topic = await metadata.refresh(name).catch(unlessMissing);
       const isThere = topic !== undefined && (topicId === null || topic.topicId === topicId);
-      if (isThere && topic.partitions.every(({ leader, error }) => leader >= 0 && error === "NONE")) return topic;
+      if (isThere && topic.partitions.every(({ leader }) => leader >= 0)) return topic;
       const waitMs = backoffMs(attempt, rng);
       if (alarms.nowMs() + waitMs > deadlineMs) {
         throw new OttlaError("REQUEST_TIMED_OUT", `${name} was created, but not all its partitions have a leader yet`);

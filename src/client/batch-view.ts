@@ -20,7 +20,8 @@ export class BatchView implements RecordBatchView {
     this.highWatermark = partition.highWatermark;
     this.#batch = batch;
     this.#from = partition.position;
-    this.nextOffset = Math.min(batch.lastOffset + 1, partition.endOffset ?? Number.POSITIVE_INFINITY);
+    const endOffset = partition.endOffset ?? Number.POSITIVE_INFINITY;
+    this.nextOffset = Math.max(this.#from, Math.min(batch.lastOffset + 1, endOffset));
     const isWhole = batch.baseOffset >= this.#from && this.nextOffset > batch.lastOffset;
     this.recordCount = isWhole ? batch.recordCount : this.#count();
   }

@@ -2,7 +2,7 @@
 // broker-link.ts does.
 import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
 import type { MessageConnection } from "../ports/transport.ts";
-import { API, type ApiKey, type ApiTypes, type HelloResponse } from "../wire/native/apis.ts";
+import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
 import { encodeRequest, ResponseAssembler, SUPPORTED_VERSIONS } from "../wire/native/codec.ts";
 import type { DecodedResponse } from "../wire/native/protocol.ts";
 import type { Alarm, Alarms } from "./alarms.ts";
@@ -67,17 +67,13 @@ export class BrokerConnection {
     });
   }
 
-  get isOpen(): boolean {
-    return this.#closed === undefined;
-  }
-
   /** True: hand over no more produce requests until `onDrain`, or until this reads false. */
   get isCongested(): boolean {
     return this.#connection.unsentBytes > UNSENT_BYTES_HIGH;
   }
 
   /** The first request. Learns which versions the broker speaks. */
-  async hello(clientId: string, timeoutMs: number): Promise<HelloResponse> {
+  async hello(clientId: string, timeoutMs: number): Promise<void> {
     const own = SUPPORTED_VERSIONS.find((row) => row.key === API.HELLO);
     this.#versions.set(API.HELLO, own?.maxVersion ?? 1);
     const answer = await this.call(API.HELLO, { clientId, software: "ottla-client" }, timeoutMs);
@@ -87,7 +83,6 @@ export class BrokerConnection {
       const version = Math.min(row.maxVersion, theirs.maxVersion);
       if (version >= Math.max(row.minVersion, theirs.minVersion)) this.#versions.set(row.key as ApiKey, version);
     }
-    return answer;
   }
 
   /** A request with one answer and no bodies. */

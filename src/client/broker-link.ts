@@ -3,13 +3,14 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { Rng } from "../base/rng.ts";
 import type { Logger } from "../ports/logger.ts";
 import { TransportError, type MessageConnection, type MessageTransport } from "../ports/transport.ts";
-import type { HelloResponse } from "../wire/native/apis.ts";
-import type { Alarms } from "./alarms.ts";
+import type { Alarm, Alarms } from "./alarms.ts";
 import { backoffMs } from "./backoff.ts";
 import { BrokerConnection } from "./broker-connection.ts";
 
 /** A connection that lived this long was a good one: the back-off starts anew. */
 const GOOD_MS = 1_000;
+/** A connection that is back this soon was no outage to tell of: a broker's restart, say. */
+const OUTAGE_MS = 1_000;
 /** For the transport's connect and Hello together. */
 const ATTEMPT_TIMEOUT_MS = 5_000;
 
@@ -24,7 +25,6 @@ export interface LinkContext {
 export interface LinkWatcher {
   /** After Hello. */
   onOpen?(): void;
-  onLost?(error: OttlaError): void;
   onDrain?(): void;
 }
 
@@ -38,7 +38,8 @@ export class BrokerLink {
   #attempt: Promise<BrokerConnection> | undefined;
   #failures = 0;
   #notBeforeMs = 0;
-  #hello: HelloResponse | undefined;
+  /** Since the connection was lost that has not been replaced; told aloud once. */
+  #outage: { readonly sinceMs: number; readonly alarm: Alarm; isTold: boolean } | undefined;
   #isClosed = false;
 
   constructor(address: string, context: LinkContext) {
@@ -49,11 +50,6 @@ export class BrokerLink {
   /** The open connection, after its Hello. */
   get current(): BrokerConnection | undefined {
     return this.#current;
-  }
-
-  /** What the broker said of itself when it was last reached. */
-  get hello(): HelloResponse | undefined {
-    return this.#hello;
   }
 
   watch(watcher: LinkWatcher): () => void {
@@ -74,6 +70,7 @@ export class BrokerLink {
   /** Resolves when what was handed over is sent, soon at the latest. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#outage?.alarm.cancel();
     const closed = new OttlaError("CLOSED", "the client was closed");
     await Promise.all([this.#opening?.close(closed), this.#current?.close(closed)]);
   }
@@ -94,12 +91,12 @@ export class BrokerLink {
 
   /** May end after `#open` gave it up: then the late connection is dropped, or kept if it is still of use. */
   async #connect(): Promise<BrokerConnection> {
-    const { transport, alarms, clientId } = this.#context;
+    const { transport, clientId } = this.#context;
     const connection = this.#start(await transport.connect(this.address));
     const unneeded = new OttlaError("CLOSED", "not needed any more");
     if (this.#isClosed) void connection.close(unneeded);
     else this.#opening = connection;
-    const hello = await connection.hello(clientId, ATTEMPT_TIMEOUT_MS).catch((error: unknown) => {
+    await connection.hello(clientId, ATTEMPT_TIMEOUT_MS).catch((error: unknown) => {
       void connection.close(asOttlaError(error));
       throw error;
     });
@@ -108,9 +105,9 @@ export class BrokerLink {
       void connection.close(unneeded);
       throw unneeded;
     }
-    this.#hello = hello;
     this.#current = connection;
-    this.#context.logger.debug("broker_connected", { address: this.address, afterMs: alarms.nowMs() });
+    this.#context.logger.debug("broker_connected", { address: this.address });
+    this.#endOutage();
     for (const watcher of this.#watchers) watcher.onOpen?.();
     return connection;
   }
@@ -134,7 +131,28 @@ export class BrokerLink {
     if (this.#context.alarms.nowMs() - connection.openedMs >= GOOD_MS) this.#failures = 0;
     this.#holdOff();
     this.#context.logger.debug("broker_connection_lost", { address: this.address, reason: error.message });
-    for (const watcher of this.#watchers) watcher.onLost?.(error);
+    this.#beginOutage(error);
+  }
+
+  #beginOutage(error: OttlaError): void {
+    const { alarms, logger } = this.#context;
+    if (this.#isClosed || this.#outage !== undefined) return;
+    const alarm = alarms.after(OUTAGE_MS, () => {
+      outage.isTold = true;
+      logger.warn("broker_lost", { address: this.address, reason: error.message });
+    });
+    const outage = { sinceMs: alarms.nowMs(), alarm, isTold: false };
+    this.#outage = outage;
+  }
+
+  #endOutage(): void {
+    const outage = this.#outage;
+    if (outage === undefined) return;
+    outage.alarm.cancel();
+    this.#outage = undefined;
+    if (!outage.isTold) return;
+    const afterMs = Math.round(this.#context.alarms.nowMs() - outage.sinceMs);
+    this.#context.logger.info("broker_back", { address: this.address, afterMs });
   }
 
   #holdOff(): void {

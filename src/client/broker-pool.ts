@@ -1,5 +1,6 @@
 // All brokers that the client knows: the ones it was told to start with, and the ones that metadata named.
 import { OttlaError } from "../model/errors.ts";
+import { TransportError } from "../ports/transport.ts";
 import type { BrokerConnection } from "./broker-connection.ts";
 import { BrokerLink, type LinkContext } from "./broker-link.ts";
 
@@ -14,6 +15,11 @@ export function normalAddress(text: string): string {
   return /:\d+$/.test(address) ? address : `${address}:${DEFAULT_PORT}`;
 }
 
+/** Nothing listens on the address. */
+function wasRefused(error: OttlaError): boolean {
+  return error.cause instanceof TransportError && error.cause.kind === "refused";
+}
+
 export class BrokerPool {
   readonly #context: LinkContext;
   readonly #bootstrap: readonly string[];
@@ -21,6 +27,7 @@ export class BrokerPool {
   #addressOfNode: ReadonlyMap<number, string> = new Map();
   #turn = 0;
   #isClosed = false;
+  #wasRefusedByAll = false;
 
   constructor(bootstrap: readonly string[], context: LinkContext) {
     this.#context = context;
@@ -32,6 +39,11 @@ export class BrokerPool {
   learn(brokers: readonly { readonly nodeId: number; readonly address: string }[]): void {
     if (brokers.length === 0) return;
     this.#addressOfNode = new Map(brokers.map((broker) => [broker.nodeId, normalAddress(broker.address)]));
+  }
+
+  /** When `any` failed last, every address had refused the connection. */
+  get wasRefusedByAll(): boolean {
+    return this.#wasRefusedByAll;
   }
 
   linkOfNode(nodeId: number): BrokerLink | undefined {
@@ -54,6 +66,7 @@ export class BrokerPool {
       }
     }
     this.#turn++;
+    this.#wasRefusedByAll = failures.every(wasRefused);
     const first = failures[0];
     if (this.#isClosed || first?.code === "CLOSED") throw new OttlaError("CLOSED");
     // A peer that answers but speaks something else will not get better by trying again.

@@ -63,7 +63,7 @@ export async function retrying<T>(
 }
 
 /** Ends `retrying` with its error, however retriable that is. */
-export class Final {
+class Final {
   readonly error: OttlaError;
 
   constructor(error: OttlaError) {

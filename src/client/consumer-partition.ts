@@ -16,6 +16,8 @@ export class ConsumerPartition {
   isResolving = false;
   /** Where reading ends by itself (untilEnd), exclusive. */
   endOffset: number | undefined;
+  /** It was told to start beyond its end: only the leader knows whether there is such an offset. */
+  mustProbe = false;
   highWatermark = -1;
   /** Raised by each jump: what was fetched before it is void. */
   version = 0;
@@ -25,6 +27,11 @@ export class ConsumerPartition {
   isBlocked = false;
   /** Failures in a row. */
   failureCount = 0;
+  /** Those of them that say that what is stored here is damaged. */
+  damageCount = 0;
+  /** Offset at which a fetched batch was damaged last, and how often in a row. */
+  corruptAt = -1;
+  corruptCount = 0;
   missingCount = 0;
   /** Fetched and not yet given. */
   bufferedBytes = 0;
@@ -36,7 +43,8 @@ export class ConsumerPartition {
   }
 
   get isAtEnd(): boolean {
-    return this.endOffset !== undefined && this.start === undefined && this.position >= this.endOffset;
+    if (this.endOffset === undefined || this.start !== undefined || this.mustProbe) return false;
+    return this.position >= this.endOffset;
   }
 
   /** Forgets what was fetched, goes on at `start`. */
@@ -44,7 +52,9 @@ export class ConsumerPartition {
     this.version++;
     this.fetch = undefined;
     this.isResolving = false;
+    this.mustProbe = false;
     this.bufferedBytes = 0;
+    this.damageCount = 0;
     if (typeof start === "object" && "offset" in start) this.arrive(start.offset);
     else {
       this.start = start;

@@ -1,5 +1,5 @@
 // The consumer without a group: reads partitions from a position on, for ever or to the end that was current at the start.
-import { OttlaError } from "../model/errors.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { batchSizeAt, isControlBatchAt, lastOffsetAt } from "../model/record-batch.ts";
 import { decodeRecords } from "../model/records.ts";
 import { BatchView } from "./batch-view.ts";
@@ -8,6 +8,20 @@ import type { ClientContext } from "./context.ts";
 import { type Chunk, Fetcher } from "./fetcher.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { resolveStarts } from "./offset-lookup.ts";
+import {
+  aBoolean,
+  aDuration,
+  aListOf,
+  anInteger,
+  aSignal,
+  aText,
+  type Checks,
+  checkOptions,
+  invalid,
+  oneOf,
+  withDefaults,
+} from "./options.ts";
+import { startPositionFault } from "./start-position.ts";
 import type { ConsumedRecord, Consumer, ConsumerOptions, RecordBatchView, StartPosition } from "./types.ts";
 
 const DEFAULTS = {
@@ -19,6 +33,19 @@ const DEFAULTS = {
   maxPartitionBytes: 1024 * 1024,
   onOutOfRange: "start",
 } as const;
+
+const CHECKS: Checks<ConsumerOptions> = {
+  topics: aListOf(aText, "topic names"),
+  partitions: aListOf(anInteger(0), "partition numbers"),
+  from: startPositionFault,
+  untilEnd: aBoolean,
+  minBytes: anInteger(0),
+  maxWaitMs: aDuration("zero"),
+  maxBytes: anInteger(1),
+  maxPartitionBytes: anInteger(1),
+  onOutOfRange: oneOf("start", "end", "error"),
+  signal: aSignal,
+};
 
 /** Guard against a batch that decompresses without end. */
 const DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024;
@@ -42,15 +69,14 @@ export class ConsumerImpl implements Consumer {
   #seeks: { readonly topic: string; readonly partition: number; readonly to: StartPosition }[] = [];
   #isIterated = false;
   #isClosed = false;
-  #corruptCount = 0;
   #wake: (() => void) | undefined;
 
   constructor(context: ClientContext, options: ConsumerOptions, onClosed: () => void) {
-    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+    checkOptions("consumer", options, CHECKS);
+    if (options.topics === undefined) throw invalid("consumer: topics", "a list of topic names", undefined);
     this.#context = context;
-    this.#options = { ...DEFAULTS, ...(given as unknown as ConsumerOptions) };
+    this.#options = withDefaults(DEFAULTS, options);
     this.#onClosed = onClosed;
-    if (options.topics.length === 0) throw new OttlaError("INVALID_REQUEST", "a consumer needs at least one topic");
     if (options.signal?.aborted === true) this.#isClosed = true;
     options.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -108,6 +134,8 @@ export class ConsumerImpl implements Consumer {
   }
 
   seek(topic: string, partition: number, to: StartPosition): void {
+    const takes = startPositionFault(to);
+    if (takes !== undefined) throw invalid("seek", takes, to);
     if (this.#fetcher === undefined) {
       this.#seeks.push({ topic, partition, to });
       return;
@@ -196,7 +224,9 @@ export class ConsumerImpl implements Consumer {
     const found = await resolveStarts(this.#context, queries);
     for (const [index, partition] of partitions.entries()) {
       partition.arrive(found[index]?.offset ?? 0);
-      partition.endOffset = found[index]?.endOffset;
+      const endOffset = found[index]?.endOffset;
+      partition.endOffset = endOffset;
+      partition.mustProbe = endOffset !== undefined && partition.position > endOffset;
     }
     if (this.#isClosed) return;
     this.#fetcher = new Fetcher(this.#context, this.#options, { partitions, onProgress: () => this.#notify() });
@@ -232,19 +262,20 @@ export class ConsumerImpl implements Consumer {
     try {
       const { checksum, codecs } = this.#context;
       const decoded = decodeRecords(batch, { checksum, codecs, decompressedBytesMax: DECOMPRESSED_BYTES_MAX });
-      this.#corruptCount = 0;
       return new BatchView(partition, decoded);
-    } catch (error) {
-      const where = `${partition.topic}-${partition.index} at offset ${partition.position}`;
-      const isCorrupt = error instanceof OttlaError && error.code === "CORRUPT_MESSAGE";
-      if (isCorrupt && ++this.#corruptCount <= CORRUPT_MAX) {
+    } catch (thrown) {
+      const { topic, index, position } = partition;
+      const where = `${topic}-${index} at offset ${position}, in the batch that ends with offset ${lastOffsetAt(batch, 0)}`;
+      const error = asOttlaError(thrown);
+      partition.corruptCount = partition.corruptAt === position ? partition.corruptCount + 1 : 1;
+      partition.corruptAt = position;
+      if (error.code === "CORRUPT_MESSAGE" && partition.corruptCount <= CORRUPT_MAX) {
         this.#context.logger.warn("batch_damaged", { where, reason: error.message });
-        partition.jump({ offset: partition.position });
+        partition.jump({ offset: position });
         this.#fetcher?.plan();
         return undefined;
       }
-      if (error instanceof OttlaError) throw new OttlaError(error.code, `${where}: ${error.message}`, { cause: error });
-      throw error;
+      throw new OttlaError(error.code, `${where}: ${error.message}`, { cause: error });
     }
   }
 }

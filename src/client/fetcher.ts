@@ -5,14 +5,14 @@ import { keepable } from "../base/bytes.ts";
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { forEachBatch, lastOffsetAt } from "../model/record-batch.ts";
-import { API, type FetchResponse } from "../wire/native/apis.ts";
+import { API, EARLIEST_TIMESTAMP, type FetchResponse, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
 import { backoffMs } from "./backoff.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { resolveStarts } from "./offset-lookup.ts";
-import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+import { lookUpOffsets, resolveStarts } from "./offset-lookup.ts";
+import { isDamage, isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
 
 export interface FetchSettings {
   readonly minBytes: number;
@@ -46,6 +46,10 @@ const FETCHES_PER_BROKER_MAX = 4;
 /** Entries per request, so that they fit an envelope. */
 const ENTRIES_MAX = 512;
 const FAILURES_TO_WARN = 8;
+/** Answers in a row that what is stored is damaged: then asking again helps no more. */
+const DAMAGE_MAX = 5;
+/** Steps of the back-off that are left out then: about 3 s for all tries. */
+const DAMAGE_BACKOFF_STEPS = 4;
 /** What a broker may take beyond the long poll. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
@@ -136,7 +140,8 @@ export class Fetcher {
 
   #wantsFetch(partition: ConsumerPartition): boolean {
     if (partition.fetchOffset < 0 || partition.fetch !== undefined || partition.isBlocked) return false;
-    if (partition.endOffset !== undefined && partition.fetchOffset >= partition.endOffset) return false;
+    const { endOffset, fetchOffset } = partition;
+    if (endOffset !== undefined && fetchOffset >= endOffset && !partition.mustProbe) return false;
     return partition.bufferedBytes < 2 * this.#settings.maxPartitionBytes;
   }
 
@@ -235,7 +240,8 @@ export class Fetcher {
   #onEntry(partition: ConsumerPartition, entry: FetchResponse["entries"][number], body: Uint8Array | undefined): void {
     if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition);
     if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error));
-    partition.failureCount = partition.missingCount = 0;
+    partition.failureCount = partition.missingCount = partition.damageCount = 0;
+    partition.mustProbe = false;
     partition.highWatermark = entry.highWatermark;
     if (body === undefined || body.length === 0) return;
     try {
@@ -276,9 +282,21 @@ export class Fetcher {
   /** What was fetched before is given first; then the fetch that asks again decides. */
   #outOfRange(partition: ConsumerPartition): void {
     if (partition.bufferedBytes > 0) return this.#block(partition, false);
-    const offset = partition.fetchOffset;
-    const message = `${partition.topic}-${partition.index}: offset ${offset} is below the log start or above the log end`;
-    this.#lose(partition, new OttlaError("OFFSET_OUT_OF_RANGE", message));
+    if (this.#settings.onOutOfRange !== "error") return this.#lose(partition, new OttlaError("OFFSET_OUT_OF_RANGE"));
+    const { topic, index, fetchOffset, version } = partition;
+    const fail = (range: string) => {
+      partition.isBlocked = false;
+      this.plan();
+      if (partition.version !== version) return;
+      const message = `${topic}-${index}: offset ${fetchOffset} is outside of ${range}`;
+      this.fail(new OttlaError("OFFSET_OUT_OF_RANGE", message));
+    };
+    partition.isBlocked = true;
+    const ask = (timestamp: number) => ({ topic, partition: index, timestamp });
+    lookUpOffsets(this.#context, [ask(EARLIEST_TIMESTAMP), ask(LATEST_TIMESTAMP)]).then(
+      ([start, end]) => fail(`the valid range [${start}, ${end}]`),
+      () => fail("what the log holds"),
+    );
   }
 
   /** The position means nothing any more. */
@@ -297,6 +315,10 @@ export class Fetcher {
       const message = `${partition.topic}-${partition.index}: ${error.message}`;
       return this.fail(new OttlaError(error.code, message, { cause: error }));
     }
+    if (isDamage(error.code) && ++partition.damageCount >= DAMAGE_MAX) {
+      const where = `${partition.topic}-${partition.index} at offset ${partition.fetchOffset}`;
+      return this.fail(new OttlaError(error.code, `${where}: ${error.message}`, { cause: error }));
+    }
     const fields = { topic: partition.topic, partition: partition.index, code: error.code, reason: error.message };
     // Said aloud once, when it lasts.
     if (partition.failureCount === FAILURES_TO_WARN) this.#context.logger.warn("fetch_keeps_failing", fields);
@@ -308,7 +330,8 @@ export class Fetcher {
     if (partition.isBlocked) return;
     partition.isBlocked = true;
     partition.failureCount++;
-    const waitMs = backoffMs(partition.failureCount, this.#context.rng);
+    const attempt = partition.failureCount + (partition.damageCount > 0 ? DAMAGE_BACKOFF_STEPS : 0);
+    const waitMs = backoffMs(attempt, this.#context.rng);
     const unblock = () => {
       partition.isBlocked = false;
       this.plan();

@@ -7,6 +7,11 @@ export type Check = (value: unknown) => string | undefined;
 
 export type Checks<Options> = { readonly [Key in keyof Required<Options>]: Check };
 
+/** `Array.isArray` that leaves the type of a typed list alone. */
+export function isList(value: unknown): boolean {
+  return Array.isArray(value);
+}
+
 /** For messages: short, and never a whole record. */
 export function shown(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}...` : value);

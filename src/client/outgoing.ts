@@ -34,7 +34,8 @@ function headersOf(headers: NonNullable<OutgoingRecord["headers"]>): Headers {
   if (typeof headers !== "object" || headers === null) {
     throw invalid("record.headers", "a list of [key, bytes] or an object", headers);
   }
-  return Object.entries(headers).map(([key, value]) => [key, bytesOf(value, `record.headers.${key}`)] as const);
+  const named = headers as Readonly<Record<string, string | Uint8Array | null>>;
+  return Object.entries(named).map(([key, value]) => [key, bytesOf(value, `record.headers.${key}`)] as const);
 }
 
 function checkHeader(header: unknown): void {

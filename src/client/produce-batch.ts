@@ -92,10 +92,6 @@ export class Lane {
     this.acks = acks;
   }
 
-  get isEmpty(): boolean {
-    return this.head() === undefined;
-  }
-
   push(batch: ProduceBatch): void {
     this.#batches.push(batch);
   }

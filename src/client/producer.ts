@@ -15,6 +15,7 @@ import {
   type Checks,
   checkOptions,
   invalid,
+  isList,
   oneOf,
   withDefaults,
 } from "./options.ts";
@@ -65,6 +66,8 @@ const CHECKS: Checks<ProducerOptions> = {
   onBatch: aFunction,
 };
 const SEND_CHECKS: Checks<SendOptions> = { acks: ACKS, signal: aSignal };
+const FLUSH_CHECKS: Checks<{ signal?: AbortSignal }> = { signal: aSignal };
+const CLOSE_CHECKS: Checks<{ timeoutMs?: number }> = { timeoutMs: aDuration("zero") };
 
 export class ProducerImpl implements Producer {
   readonly #context: ClientContext;
@@ -146,7 +149,7 @@ export class ProducerImpl implements Producer {
   }
 
   async sendBatch(topic: string, records: readonly OutgoingRecord[], options?: SendOptions): Promise<SendResult[]> {
-    if (!Array.isArray(records)) throw invalid("records", "a list of records", records);
+    if (!isList(records)) throw invalid("records", "a list of records", records);
     const settled = await Promise.allSettled(records.map((record) => this.send(topic, record, options)));
     const errors = settled.flatMap((result) => (result.status === "rejected" ? [result.reason as OttlaError] : []));
     if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${records.length} records failed`);
@@ -187,13 +190,15 @@ export class ProducerImpl implements Producer {
     return topicInfoOf(metadata);
   }
 
-  flush(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+  async flush(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkOptions("flush", options, FLUSH_CHECKS);
     const done = this.#flushes.flush();
     this.#accumulator.makeAllDue();
     return orAborted(done, options.signal);
   }
 
-  close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+  async close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    checkOptions("close", options, CLOSE_CHECKS);
     this.#closing ??= this.#close(options.timeoutMs ?? CLOSE_TIMEOUT_MS);
     return this.#closing;
   }

@@ -18,6 +18,11 @@ export function isStale(code: ErrorName): boolean {
   }
 }
 
+/** What is stored there cannot be read: seldom a matter of waiting. */
+export function isDamage(code: ErrorName): boolean {
+  return code === "STORAGE_ERROR" || code === "CORRUPT_MESSAGE";
+}
+
 export function isTopicGone(code: ErrorName): boolean {
   return code === "UNKNOWN_TOPIC_OR_PARTITION" || code === "UNKNOWN_TOPIC_ID";
 }

@@ -13,7 +13,7 @@ export interface OutgoingRecord {
   readonly key?: Uint8Array | string | null;
   readonly value: Uint8Array | string | null;
   readonly headers?: Headers | Readonly<Record<string, string | Uint8Array | null>>;
-  /** Milliseconds since 1970; default: now. */
+  /** Milliseconds since 1970; default: now, as read once per turn of the event loop and per batch. */
   readonly timestamp?: number;
   /** Default: the partitioner's choice. */
   readonly partition?: number;
@@ -72,6 +72,7 @@ export interface ProducerOptions {
   readonly onBatch?: (report: BatchReport) => void;
 }
 
+/** Arguments that make no sense (a key of the wrong type, an unknown option) throw or reject at once: INVALID_REQUEST names the field. */
 export interface Producer {
   /** Resolves when acknowledged as asked (with acks 0: when handed to the connection). Rejects with OttlaError. */
   send(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<SendResult>;
@@ -79,8 +80,8 @@ export interface Producer {
   sendBatch(topic: string, records: readonly OutgoingRecord[], options?: SendOptions): Promise<SendResult[]>;
   /**
    * For bulk: buffers the record and tells its fate only through `onBatch` and `flush`. Returns undefined when there is room for more, or a
-   * promise to wait for when the buffer is full. Throws OttlaError for a record that can never be sent (MESSAGE_TOO_LARGE).
-   * Needs `prepare(topic)` to have resolved.
+   * promise to wait for when the buffer is full. Throws OttlaError for a record that can never be sent (MESSAGE_TOO_LARGE,
+   * INVALID_REQUEST). Needs `prepare(topic)` to have resolved; throws UNKNOWN_TOPIC_OR_PARTITION when the topic is gone since.
    */
   enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined;
   /** Loads the topic's metadata, so that `enqueue` needs no wait. Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
@@ -115,7 +116,7 @@ export interface ConsumerOptions {
   readonly topics: readonly string[];
   /** Default: all partitions. */
   readonly partitions?: readonly number[];
-  /** Default "start". */
+  /** Default "start". An offset that the partition does not have follows `onOutOfRange`. */
   readonly from?: StartPosition;
   /** Stop by itself at the end offsets that were current at the start. Default false. */
   readonly untilEnd?: boolean;
@@ -126,7 +127,7 @@ export interface ConsumerOptions {
   readonly maxBytes?: number;
   /** Bound: bytes of one partition in a fetch answer. Default 1 MiB. */
   readonly maxPartitionBytes?: number;
-  /** Below log start or above the end: "start" (default), "end" or an OFFSET_OUT_OF_RANGE error. */
+  /** Below log start or above the end: "start" (default), "end" or an OFFSET_OUT_OF_RANGE error that names the valid range. */
   readonly onOutOfRange?: "start" | "end" | "error";
   /** Ends the iteration quietly, as close() does. */
   readonly signal?: AbortSignal;
@@ -140,10 +141,17 @@ export interface RecordBatchView extends Iterable<ConsumedRecord> {
   readonly recordCount: number;
 }
 
-/** Reads partitions without a group. Iterate it once: `for await (const record of consumer)`, or by batches. */
+/**
+ * Reads partitions without a group. Iterate it once: `for await (const record of consumer)`, or by batches.
+ *
+ * Where a partition cannot be read, the iteration ends with the OttlaError after some tries, once all that was fetched before has been
+ * given: STORAGE_ERROR (damaged on the broker, 5 answers in about 3 s), CORRUPT_MESSAGE or INVALID_RECORD (a batch that is damaged
+ * or not built as its header says). The message names topic, partition and offset. To read on behind it, make another consumer
+ * and `seek` past that offset before iterating.
+ */
 export interface Consumer extends AsyncIterable<ConsumedRecord> {
   batches(): AsyncIterable<RecordBatchView>;
-  /** Takes effect with the next record given. */
+  /** Takes effect with the next record given, or before the first one. */
   seek(topic: string, partition: number, to: StartPosition): void;
   /** Offset of the next record of the partition. */
   position(topic: string, partition: number): number | undefined;
@@ -162,6 +170,7 @@ export interface TopicInfo {
 
 export interface PartitionInfo {
   readonly index: number;
+  /** NONE, or what is wrong with it; STORAGE_ERROR beside a leader: it met damage when it read, and goes on serving the rest. */
   readonly error: ErrorName;
   readonly leader: number;
   readonly leaderEpoch: number;
@@ -205,7 +214,10 @@ export interface ConnectOptions {
   /** "host:port" or "ws://host:port" of one or more brokers. Default ["127.0.0.1:7070"]. */
   readonly brokers?: readonly string[];
   readonly clientId?: string;
-  /** Until the first broker answered. Default 10,000. */
+  /**
+   * Until the first broker answered. Default 10,000; when it is not given, 3,000 of nothing but refused connections (no process
+   * listens there) are enough to give up.
+   */
   readonly connectTimeoutMs?: number;
   readonly signal?: AbortSignal;
 }

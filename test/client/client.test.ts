@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { openClient } from "../../src/client/client.ts";
+import type { ConnectOptions } from "../../src/client/types.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { createAbort } from "./abort.ts";
 import { FakeBroker } from "./fake-broker.ts";
-import { ADDRESS, createWorld } from "./world.ts";
+import { ADDRESS, createWorld, quiet } from "./world.ts";
 
 const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
   promise.then(
@@ -37,8 +39,29 @@ describe("connecting", () => {
     const world = createWorld();
     const broker = new FakeBroker(world);
     world.time.timers.after(8_000, () => void broker.listen());
-    await world.connect();
+    await world.connect({ connectTimeoutMs: 10_000 });
     expect(world.network.connectCount).toBeLessThan(40);
+  });
+
+  it("gives up after 3 s of refusals only, unless it was told how long to wait", async () => {
+    const world = createWorld();
+    const after = async (options: ConnectOptions) => {
+      const startMs = world.time.nowMs;
+      expect(await failure(world.connect(options))).toMatchObject({ code: "CONNECTION_FAILED" });
+      return Math.round((world.time.nowMs - startMs) / 100) / 10;
+    };
+    expect(await after({ brokers: ["nobody:1", "nobody:2"] })).toBe(3);
+    expect(await after({ brokers: ["nobody:1"], connectTimeoutMs: 6_000 })).toBeGreaterThan(4);
+    world.network.blackHoles.add("hole:1");
+    expect(await after({ brokers: ["nobody:1", "hole:1"] })).toBe(10);
+  });
+
+  it("waits on through refusals of the first 3 s when a broker is up in time", async () => {
+    const world = createWorld();
+    const broker = new FakeBroker(world);
+    world.time.timers.after(2_500, () => void broker.listen());
+    const client = await world.connect();
+    await world.time.until(client.admin().describeCluster());
   });
 
   it("takes addresses as people write them", async () => {
@@ -71,7 +94,66 @@ describe("connecting", () => {
   });
 });
 
+describe("outages", () => {
+  async function setUp() {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.createTopic("t");
+    const events: string[] = [];
+    const note = (level: string) => (event: string) => {
+      if (event.startsWith("broker_") && level !== "debug") events.push(`${level} ${event}`);
+    };
+    const logger = { ...quiet, info: note("info"), warn: note("warn") };
+    const client = await world.time.until(openClient({ ...world.deps, logger }, { brokers: [ADDRESS] }));
+    const producer = client.producer();
+    await world.time.until(producer.send("t", { value: "before" }));
+    const stop = async () => {
+      await broker.stopListening();
+      broker.cutAll();
+      await world.time.pass(1);
+    };
+    return { ...world, broker, client, producer, events, stop };
+  }
+
+  it("says broker_lost once per outage and broker_back at its end", async () => {
+    const { time, broker, producer, events, stop } = await setUp();
+    for (let outage = 1; outage <= 2; outage++) {
+      await stop();
+      const send = producer.send("t", { value: "during" });
+      await time.pass(20_000);
+      expect(events).toHaveLength(2 * outage - 1);
+      await broker.listen();
+      await time.until(send);
+    }
+    expect(events).toEqual(["warn broker_lost", "info broker_back", "warn broker_lost", "info broker_back"]);
+  });
+
+  it("says nothing when the connection is back within a second, or when the client was closed", async () => {
+    const { time, broker, client, producer, events, stop } = await setUp();
+    await stop();
+    await broker.listen();
+    await time.until(producer.send("t", { value: "after" }));
+    await time.pass(5_000);
+    await stop();
+    await time.until(client.close());
+    await time.pass(5_000);
+    expect(events).toEqual([]);
+  });
+});
+
 describe("metadata", () => {
+  it("a partition with STORAGE_ERROR and a leader is produced to, read and shown", async () => {
+    const world = createWorld();
+    const broker = await FakeBroker.start(world);
+    broker.createTopic("t").partitions[0] = { batches: [], startOffset: 0, leaderEpoch: 1, error: "STORAGE_ERROR" };
+    const client = await world.connect();
+    await world.time.until(client.producer().send("t", { value: "v" }));
+    const consumer = client.consumer({ topics: ["t"] })[Symbol.asyncIterator]();
+    expect((await world.time.until(consumer.next())).value).toMatchObject({ offset: 0 });
+    const { partitions } = await world.time.until(client.admin().describeTopic("t"));
+    expect(partitions).toMatchObject([{ error: "STORAGE_ERROR", leader: 1 }]);
+  });
+
   it("never puts an older leader epoch over a newer one, except for a topic made anew", async () => {
     const world = createWorld();
     const broker = await FakeBroker.start(world);

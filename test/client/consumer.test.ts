@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 import { utf8Decode } from "../../src/base/bytes.ts";
 import type { ConsumedRecord, Consumer, ConsumerOptions } from "../../src/client/types.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
+import { RecordBatchBuilder } from "../../src/model/records.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { FakeBroker } from "./fake-broker.ts";
 import { createAbort } from "./abort.ts";
-import { createWorld } from "./world.ts";
+import { createWorld, toyCodecs } from "./world.ts";
 
 async function setUp(partitionCount = 1) {
   const world = createWorld();
@@ -208,7 +209,100 @@ describe("consumer: moving and ending", () => {
   });
 });
 
+describe("consumer: damage", () => {
+  it("S-46: STORAGE_ERROR ends the read after five answers, what else was fetched is given first", async () => {
+    const { time, broker, consume } = await setUp(2);
+    broker.append("t", ["fine"], 0);
+    broker.append("t", ["also fine"], 1);
+    broker.append("t", ["damaged"], 1);
+    let refusals = 0;
+    broker.onFetch = ({ partition, offset }) => {
+      if (partition === 0 || offset < 1) return undefined;
+      refusals++;
+      return "STORAGE_ERROR";
+    };
+    const seen: string[] = [];
+    const read = async () => {
+      for await (const record of consume({ maxPartitionBytes: 50 })) seen.push(text(record));
+    };
+    const startMs = time.nowMs;
+    const error = await failure(time.until(read()));
+    expect(error).toMatchObject({ code: "STORAGE_ERROR" });
+    expect(error.message).toContain("t-1 at offset 1");
+    expect(seen.toSorted()).toEqual(["also fine", "fine"]);
+    expect(refusals).toBe(5);
+    expect(time.nowMs - startMs).toBeGreaterThan(1_500);
+    expect(time.nowMs - startMs).toBeLessThan(5_000);
+  });
+
+  it("bears STORAGE_ERROR that passes, however often it comes again", async () => {
+    const { time, broker, consume } = await setUp();
+    for (let n = 0; n < 10; n++) broker.append("t", [String(n)]);
+    const refusals = new Map<number, number>();
+    broker.onFetch = ({ offset }) => {
+      const count = (refusals.get(offset) ?? 0) + 1;
+      refusals.set(offset, count);
+      return count <= 4 ? "STORAGE_ERROR" : undefined;
+    };
+    expect(await time.until(all(consume({ untilEnd: true, maxPartitionBytes: 50 })))).toEqual(numbers(0, 10));
+  });
+
+  it("ends at a damaged batch although other partitions are fine, and can seek past it", async () => {
+    const { time, broker, client, consume } = await setUp(2);
+    for (let n = 0; n < 50; n++) broker.append("t", [`fine ${n}`], 0);
+    broker.append("t", ["a", "b"], 1);
+    broker.append("t", ["c"], 1);
+    const damaged = broker.partition("t", 1).batches[0] as Uint8Array;
+    damaged[damaged.length - 2] = 0;
+    const error = await failure(time.until(all(consume({ maxPartitionBytes: 100 }))));
+    expect(error).toMatchObject({ code: "CORRUPT_MESSAGE" });
+    expect(error.message).toMatch(/t-1 at offset 0, .* ends with offset 1/);
+    const next = client.consumer({ topics: ["t"], partitions: [1], untilEnd: true });
+    next.seek("t", 1, { offset: 2 });
+    expect(await time.until(all(next))).toEqual(["c"]);
+  });
+
+  it("ends at garbage inside a right checksum, naming the offset, and can seek past it", async () => {
+    const { world, time, broker, consume } = await setUp();
+    broker.append("t", ["fine"]);
+    const garbage = new RecordBatchBuilder({ limitBytes: 1_000 });
+    garbage.tryAppend({ key: null, value: new Uint8Array(100), headers: [], timestamp: 1 });
+    const { checksum } = world.deps;
+    const codecs = { ...toyCodecs, compress: () => new Uint8Array(50).fill(7) };
+    broker.appendBatch("t", garbage.build({ compression: "gzip", codecs, checksum }));
+    broker.append("t", ["behind"]);
+    const seen: string[] = [];
+    const read = async () => {
+      for await (const record of consume()) seen.push(text(record));
+    };
+    const error = await failure(time.until(read()));
+    expect(error.code).toMatch(/^(INVALID_RECORD|CORRUPT_MESSAGE)$/);
+    expect(error.message).toContain("t-0 at offset 1");
+    expect(seen).toEqual(["fine"]);
+    expect(await time.until(all(consume({ from: { offset: 2 }, untilEnd: true })))).toEqual(["behind"]);
+  });
+});
+
 describe("consumer: trouble", () => {
+  it("an explicit start beyond the end follows onOutOfRange, also with untilEnd; the error names the range", async () => {
+    const { time, broker, consume } = await setUp();
+    broker.append("t", numbers(0, 10));
+    broker.append("t", numbers(10, 15));
+    broker.partition("t").batches.shift();
+    broker.partition("t").startOffset = 10;
+    const from = { offset: 99 };
+    expect(await time.until(all(consume({ from, untilEnd: true })))).toEqual(numbers(10, 15));
+    expect(await time.until(all(consume({ from, untilEnd: true, onOutOfRange: "end" })))).toEqual([]);
+    for (const untilEnd of [true, false]) {
+      const error = await failure(time.until(all(consume({ from, untilEnd, onOutOfRange: "error" }))));
+      expect(error).toMatchObject({ code: "OFFSET_OUT_OF_RANGE" });
+      expect(error.message).toMatch(/t-0: offset 99 .*\[10, 15\]/);
+    }
+    const consumer = consume({ from: { offset: 15 }, untilEnd: true });
+    expect(await time.until(all(consumer))).toEqual([]);
+    expect(consumer.position("t", 0)).toBe(15);
+  });
+
   it("onOutOfRange: starts anew, at either end, or fails", async () => {
     const { time, broker, consume } = await setUp();
     broker.append("t", numbers(0, 5));

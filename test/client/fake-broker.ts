@@ -21,6 +21,7 @@ export interface FakePartition {
   batches: Uint8Array[];
   startOffset: number;
   leaderEpoch: number;
+  error?: ErrorName;
 }
 
 export interface FakeTopic {
@@ -230,7 +231,7 @@ export class FakeBroker {
       configs: [],
       partitions: (topic?.partitions ?? []).map((partition, index) => ({
         index,
-        error: "NONE" as const,
+        error: partition.error ?? ("NONE" as const),
         leader: 1,
         leaderEpoch: partition.leaderEpoch,
         replicas: [1],

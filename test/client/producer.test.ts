@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { bytesEqual } from "../../src/base/bytes.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import type { BatchReport } from "../../src/client/types.ts";
@@ -279,6 +280,81 @@ describe("producer: refusals and unknown outcomes", () => {
     await broker.listen();
     await time.until(send);
     expect(broker.values("t")).toEqual(["before", "after"]);
+  });
+});
+
+describe("producer: a topic that vanishes", () => {
+  it("enqueue says UNKNOWN_TOPIC_OR_PARTITION, flush tells of all before", async () => {
+    const { time, broker, client } = await setUp();
+    const reports: BatchReport[] = [];
+    const producer = client.producer({ onBatch: (report) => reports.push(report) });
+    expect(() => producer.enqueue("t", { value: "too early" })).toThrow(/prepare/);
+    await time.until(producer.prepare("t"));
+    void producer.enqueue("t", { value: "before" });
+    await time.until(producer.flush());
+    broker.topics.delete("t");
+    for (let count = 0; count < 3; count++) void producer.enqueue("t", { value: "lost" });
+    await time.pass(10_000);
+    expect(() => producer.enqueue("t", { value: "late" })).toThrow(
+      expect.objectContaining({ code: "UNKNOWN_TOPIC_OR_PARTITION", outcome: "not appended" }),
+    );
+    expect((await failure(time.until(producer.flush()))).message).toContain("3 enqueued records");
+    await time.until(producer.close());
+    expect(reports.map(({ recordCount, error }) => [recordCount, error?.code])).toEqual([
+      [1, undefined],
+      [3, "UNKNOWN_TOPIC_OR_PARTITION"],
+    ]);
+  });
+});
+
+describe("producer: buffers used again", () => {
+  it("never changes the bytes of a batch that may still be sent or is sent again", async () => {
+    const { time, broker, client } = await setUp();
+    let requests = 0;
+    broker.onProduce = () => {
+      requests++;
+      if (requests % 7 === 0) return { error: "REQUEST_TIMED_OUT", outcome: "unknown" };
+      return requests % 3 === 0 ? { error: "BUSY", outcome: "not appended" } : undefined;
+    };
+    const producer = client.producer({ batchBytes: 600, lingerMs: 0, requestTimeoutMs: 200, maxInFlight: 4 });
+    await time.until(producer.prepare("t"));
+    const sent = Array.from({ length: 300 }, (_, index) => `${index}:${"x".repeat(index % 200)}`);
+    const sends: Promise<unknown>[] = [];
+    const acknowledged: string[] = [];
+    for (const value of sent) {
+      sends.push(
+        producer.send("t", { value }).then(
+          () => acknowledged.push(value),
+          () => undefined,
+        ),
+      );
+      if (sends.length % 10 === 0) await time.pass(3);
+    }
+    await time.until(Promise.all(sends));
+    expect(acknowledged.length).toBeGreaterThan(200);
+    expect(broker.values("t").toSorted()).toEqual(acknowledged.toSorted());
+  });
+
+  it("hands out a view of its buffer, and none of it changes before the answer", async () => {
+    const { world, time, client } = await setUp();
+    const producer = client.producer({ batchBytes: 500, lingerMs: 0, maxInFlight: 3 });
+    await time.until(producer.prepare("t"));
+    const [pipe] = world.network.pipes;
+    if (pipe === undefined) throw new Error("no connection");
+    const held: { bytes: Uint8Array; copy: Uint8Array }[] = [];
+    const send = pipe.send.bind(pipe);
+    pipe.send = (messages) => {
+      for (const bytes of messages) held.push({ bytes, copy: new Uint8Array(bytes) });
+      send(messages);
+    };
+    const receive = pipe.receive.bind(pipe);
+    pipe.receive = (message) => {
+      for (const { bytes, copy } of held) expect(bytesEqual(bytes, copy)).toBe(true);
+      held.length = 0; // answered: these may be used again
+      receive(message);
+    };
+    for (let count = 0; count < 200; count++) void producer.enqueue("t", { value: `${count}`.padEnd(300, "x") });
+    await time.until(producer.flush());
   });
 });
 
