@@ -18,6 +18,8 @@ import { type BoundedSummary, interleave, summarise } from "./harness.ts";
 
 const BATCH_BYTES = 65_536;
 const FETCH_BYTES = 1_048_576;
+/** More than a consumer holds at a time: what it has been given longer ago may be given again. */
+const RUNS = 24;
 const BYTES_PER_RUN = 128 * 1024 * 1024;
 const TOPIC = "t";
 const TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA" as TopicId;
@@ -42,11 +44,15 @@ function runOf(valueBytes: number): { readonly bytes: Uint8Array; readonly recor
 
 /** One topic of one partition that takes everything and has the same records without end. */
 class InstantBroker implements MessageTransport {
-  readonly #run: { readonly bytes: Uint8Array; readonly recordsPerBatch: number };
+  readonly #runs: readonly Uint8Array[];
+  readonly #recordsPerBatch: number;
+  #fetchCount = 0;
   #endOffset = 0;
 
   constructor(valueBytes: number) {
-    this.#run = runOf(valueBytes);
+    const { bytes, recordsPerBatch } = runOf(valueBytes);
+    this.#runs = Array.from({ length: RUNS }, () => new Uint8Array(bytes));
+    this.#recordsPerBatch = recordsPerBatch;
   }
 
   listen(): never {
@@ -125,12 +131,11 @@ class InstantBroker implements MessageTransport {
   }
 
   #fetch({ header, request }: OneOf<typeof API.FETCH>): Uint8Array[] {
-    const { bytes: template, recordsPerBatch } = this.#run;
     let offset = request.entries[0]?.offset ?? 0;
-    const bytes = new Uint8Array(template);
+    const bytes = this.#runs[this.#fetchCount++ % RUNS] as Uint8Array;
     forEachBatch(bytes, (position) => {
       assignOffsets(bytes.subarray(position), offset, 1);
-      offset += recordsPerBatch;
+      offset += this.#recordsPerBatch;
     });
     const common = { leaderEpoch: 1, logStartOffset: 0, highWatermark: 2 ** 40, lastStableOffset: 2 ** 40 };
     return reply(header, { entries: [{ index: 0, error: "NONE", ...common, body: 0 }] }, [bytes]);
@@ -241,8 +246,8 @@ function consuming(read: (consumer: Consumer, records: number) => Promise<void>)
 }
 
 /** A client does each of these on one core, the answering broker's part included. */
-export async function benchClient(rounds: number): Promise<BoundedSummary[]> {
-  const tasks = [100, 1024].flatMap((valueBytes) => {
+export async function benchClient(rounds: number, only = ""): Promise<BoundedSummary[]> {
+  const all = [100, 1024].flatMap((valueBytes) => {
     const records = Math.floor(BYTES_PER_RUN / valueBytes);
     const task = (name: string, pace: Pace, share = 1) => ({
       name: `${name} ${valueBytes} B`,
@@ -257,6 +262,7 @@ export async function benchClient(rounds: number): Promise<BoundedSummary[]> {
       task("consume by batch", consuming(byBatch)),
     ];
   });
+  const tasks = all.filter((task) => task.name.includes(only));
   const variants = tasks.map(({ name, valueBytes, pace, records }) => ({
     name,
     run: async () => {
@@ -274,5 +280,6 @@ export async function benchClient(rounds: number): Promise<BoundedSummary[]> {
 }
 
 if (import.meta.filename === process.argv[1]) {
-  for (const { name, median } of await benchClient(Number(process.argv[2] ?? 3))) console.log(name, median.toFixed(2));
+  for (const { name, median } of await benchClient(Number(process.argv[2] ?? 3), process.argv[3]))
+    console.log(name, median.toFixed(2));
 }

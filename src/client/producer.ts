@@ -124,13 +124,17 @@ export class ProducerImpl implements Producer {
   send(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<SendResult> {
     return new Promise((resolve, reject) => {
       if (this.#isClosing) return reject(new OttlaError("CLOSED", "the producer was closed"));
-      // What is wrong is told at once: the batch may be made long after.
       checkTopicName(topic);
-      checkRecord(record);
       const acks = options === undefined ? this.#acks : this.#acksOf(options);
       const signal = options?.signal;
       if (signal?.aborted === true) return reject(new OttlaError("ABORTED"));
-      const generation = this.#flushes.begin();
+      const metadata = this.#hasToWait ? undefined : this.#context.metadata.peek(topic);
+      if (metadata !== undefined) {
+        const waiter = { resolve, reject, index: 0, generation: this.#flushes.begin() };
+        return this.#sendNow(metadata, record, acks, waiter);
+      }
+      // What is wrong is told at once: the batch may be made long after.
+      checkRecord(record);
       const send: PendingSend = {
         topic,
         record,
@@ -139,7 +143,7 @@ export class ProducerImpl implements Producer {
         resolve,
         reject,
         index: 0,
-        generation,
+        generation: this.#flushes.begin(),
         alarm: undefined,
         onAbort: undefined,
         isSettled: false,
@@ -232,6 +236,11 @@ export class ProducerImpl implements Producer {
     this.#makeRoom();
   }
 
+  /** Others are waiting, or will have to. */
+  get #hasToWait(): boolean {
+    return this.#byTopic.size > 0 || this.#waiting.length > 0 || this.#isFull;
+  }
+
   get #isFull(): boolean {
     return this.#accumulator.bufferedBytes >= this.#options.bufferBytes;
   }
@@ -303,6 +312,15 @@ export class ProducerImpl implements Producer {
       send.isSettled = true;
     } catch (error) {
       this.#rejectSend(send, withOutcome(asOttlaError(error), "not appended"));
+    }
+  }
+
+  #sendNow(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter): void {
+    try {
+      this.#append(topic, record, acks, waiter);
+    } catch (error) {
+      waiter.reject(withOutcome(asOttlaError(error), "not appended"));
+      this.#flushes.end(waiter.generation);
     }
   }
 
