@@ -28,7 +28,7 @@ export const ERRORS = {
     1,
     false,
     "the offset is below the log start or above the log end",
-    "ask for the start and end offsets first: consume -o start or -o end",
+    "ottla topic describe <topic> shows the start and end offsets; consume also takes -o start and -o end",
   ),
   CORRUPT_MESSAGE: row(
     3,
@@ -37,7 +37,13 @@ export const ERRORS = {
     "a record batch does not match its checksum or its length",
     "the bytes were damaged on the way: send the batch again",
   ),
-  UNKNOWN_TOPIC_OR_PARTITION: row(4, 3, true, "this broker knows no such topic or partition", "ottla topic ls"),
+  UNKNOWN_TOPIC_OR_PARTITION: row(
+    4,
+    3,
+    true,
+    "this broker knows no such topic or partition",
+    "ottla topic ls shows the topics, ottla topic describe <topic> the partitions of one",
+  ),
   NOT_LEADER_OR_FOLLOWER: row(5, 6, true, "this broker does not lead the partition", "refresh the metadata"),
   REQUEST_TIMED_OUT: row(
     6,
@@ -87,7 +93,7 @@ export const ERRORS = {
     36,
     false,
     "a topic of this name exists",
-    "ottla topic ls; a deleted topic frees its name when ls no longer shows it",
+    "ottla topic create --if-not-exists takes it as it is; a deleted topic frees its name when ottla topic ls no longer shows it",
   ),
   INVALID_PARTITIONS: row(
     14,
@@ -108,7 +114,7 @@ export const ERRORS = {
     40,
     false,
     "a configuration key or value is not allowed",
-    "the message names the key and what it takes",
+    "the message names the key and what it takes; docs/configuration.md lists the keys that a topic may set",
   ),
   INVALID_REQUEST: row(
     17,
@@ -235,7 +241,7 @@ export const ERRORS = {
     -1,
     false,
     "the peer's answer breaks the protocol",
-    "is this the native port of an Ottla broker?",
+    "is this the native port of an Ottla broker? check --bootstrap",
   ),
   // Start-up and command line.
   CONFIG_UNREADABLE: row(
@@ -243,16 +249,22 @@ export const ERRORS = {
     -1,
     false,
     "a configuration file or flag cannot be used",
-    "the message names the file, line and key",
+    "ottla server start --check with the same flags shows every key with its value and where it comes from",
   ),
   PORT_IN_USE: row(
     81,
     -1,
     false,
     "the listen address is taken",
-    "stop the other process or choose another listeners address",
+    "stop the other process or choose another address: --listeners ws://127.0.0.1:7171 (or -X listeners=...)",
   ),
-  DATA_DIR_LOCKED: row(82, -1, false, "another live process uses the data directory", "the message names its pid"),
+  DATA_DIR_LOCKED: row(
+    82,
+    -1,
+    false,
+    "another live process uses the data directory",
+    "stop that process first (kill <pid>, or ottla cluster down), or give this node a data.dir of its own",
+  ),
   DATA_DIR_FOREIGN: row(
     83,
     -1,

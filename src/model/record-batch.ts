@@ -35,6 +35,13 @@ export * from "./batch-header.ts";
 /** Kafka's own floor for batchLength while it iterates; a whole header needs 49 (B-1, B-17). */
 const BATCH_LENGTH_MIN = 14;
 
+/** A compressed batch holds at most this much: what readers open at most, and what the broker takes a record count to mean. */
+export const DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024;
+/** Length, attributes, two deltas, two lengths and a header count of one byte each (B-4). */
+const RECORD_BYTES_MIN = 7;
+/** Bits 7 to 15 mean nothing (B-3). */
+const UNDEFINED_BITS = 0xff80;
+
 export interface BatchFault {
   readonly error: ErrorName;
   readonly message: string;
@@ -102,10 +109,21 @@ function checkHeader(batch: Uint8Array): BatchFault | undefined {
   if (lastOffsetDelta < 0 || recordCount <= 0 || recordCount !== lastOffsetDelta + 1) {
     return fault("INVALID_RECORD", `${recordCount} records do not go with a last offset delta of ${lastOffsetDelta}`);
   }
-  return checkAttributes(attributesAt(batch, 0)) ?? checkNumbers(batch);
+  return checkAttributes(attributesAt(batch, 0)) ?? checkCompressedCount(batch) ?? checkNumbers(batch);
+}
+
+/** Compressed records are not counted here, but the count must be possible: offsets cost nothing to claim, and segments are named by them. */
+function checkCompressedCount(batch: Uint8Array): BatchFault | undefined {
+  if ((attributesAt(batch, 0) & CODEC_MASK) === 0) return undefined;
+  const recordCount = recordCountAt(batch, 0);
+  const isPossible = batch.length > BATCH_HEADER_BYTES && recordCount * RECORD_BYTES_MIN <= DECOMPRESSED_BYTES_MAX;
+  return isPossible
+    ? undefined
+    : fault("INVALID_RECORD", `${recordCount} records do not fit a batch of ${batch.length} bytes`);
 }
 
 function checkAttributes(attributes: number): BatchFault | undefined {
+  if ((attributes & UNDEFINED_BITS) !== 0) return fault("INVALID_RECORD", "attribute bits 7 to 15 mean nothing");
   if ((attributes & CONTROL_BIT) !== 0) return fault("INVALID_RECORD", "clients may not write control batches");
   if ((attributes & TRANSACTIONAL_BIT) !== 0) return fault("INVALID_RECORD", "transactions are not offered");
   if ((attributes & DELETE_HORIZON_BIT) !== 0) return fault("INVALID_RECORD", "only compaction sets a delete horizon");

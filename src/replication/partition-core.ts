@@ -129,7 +129,7 @@ export class PartitionCore<Token> {
   }
 
   #produce(event: Produce<Token>, effects: PartitionEffect<Token>[]): void {
-    const refusal = this.produceRefusalOf(event.leaderEpoch);
+    const refusal = this.#refusalOfProduce(event);
     if (refusal !== undefined) {
       effects.push({
         kind: "answer",
@@ -156,6 +156,12 @@ export class PartitionCore<Token> {
     if (waiting === undefined) return;
     const queue = event.acks === 1 || mutant("M1") ? this.#untilWritten : this.#untilCommitted;
     queue.push(waiting);
+  }
+
+  #refusalOfProduce(event: Produce<Token>): ErrorName | undefined {
+    const refusal = this.produceRefusalOf(event.leaderEpoch);
+    if (refusal !== undefined) return refusal;
+    return Number.isSafeInteger(this.#endOffset + event.recordCount) ? undefined : "INVALID_RECORD";
   }
 
   #written(endOffset: Offset, truncations: number, effects: PartitionEffect<Token>[]): void {

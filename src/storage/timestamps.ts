@@ -1,14 +1,11 @@
 // Finding a record by time inside one batch (S-24).
 import { assert } from "../base/assert.ts";
-import { maxTimestampAt } from "../model/record-batch.ts";
+import { DECOMPRESSED_BYTES_MAX, maxTimestampAt } from "../model/record-batch.ts";
 import { decodeRecords } from "../model/records.ts";
 import type { LeaderEpoch, Offset } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import type { TimestampResult } from "./types.ts";
-
-/** Most that one batch may grow to when its records are looked at. */
-const DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024;
 
 export interface TimestampDeps {
   readonly checksum: Checksum;

@@ -267,6 +267,32 @@ describe("checkProducedBatch", () => {
     }
   });
 
+  it("a compressed batch cannot claim more records than any reader would open, nor any without a body", () => {
+    const claims = (count: number, bodyBytes: number): Uint8Array => {
+      const batch = new Uint8Array(61 + bodyBytes);
+      batch.set(GOOD.subarray(0, 61));
+      const view = new DataView(batch.buffer);
+      view.setInt32(8, 49 + bodyBytes);
+      view.setInt16(21, 1); // gzip
+      view.setInt32(23, count - 1);
+      view.setInt32(57, count);
+      sealBatch(batch, checksum);
+      return batch;
+    };
+    const most = Math.floor((128 * 1024 * 1024) / 7);
+    expect(errorOf(claims(most, 20))).toBe("none");
+    expect(errorOf(claims(most + 1, 20))).toBe("INVALID_RECORD");
+    expect(errorOf(claims(0x7fffffff, 20))).toBe("INVALID_RECORD");
+    expect(errorOf(claims(1, 0))).toBe("INVALID_RECORD");
+  });
+
+  it("B-3: attribute bits that mean nothing are refused", () => {
+    for (let bit = 7; bit < 16; bit++) {
+      const attributes = 1 << bit;
+      expect(errorOf(changed(21, [attributes >> 8, attributes & 0xff]))).toBe("INVALID_RECORD");
+    }
+  });
+
   it("B-4: agrees with the twin on damaged records under a right checksum", () => {
     const change = fc.tuple(fc.nat(300), fc.oneof(fc.nat(255), fc.constantFrom(0, 1, 2, 0x7f, 0x80, 0xff)));
     fc.assert(

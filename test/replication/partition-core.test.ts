@@ -65,6 +65,13 @@ function lines(effects: readonly PartitionEffect<string>[]): string[] {
 afterEach(() => activateMutants([]));
 
 describe("transcripts", () => {
+  test("offsets end at 2^53 - 1: what would pass it is refused and changes nothing", () => {
+    const core = leader({ end: Number.MAX_SAFE_INTEGER - 3 });
+    expect(lines(produce(core, "fits", 1, 3))).toHaveLength(1);
+    expect(lines(produce(core, "no", 1, 1))).toEqual(["answer no INVALID_RECORD not appended -"]);
+    expect(core.endOffset).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
   test("D-36: acks 1 answers when written, acks all when the high watermark passed it, acks 0 never", () => {
     const core = leader({ epoch: 3, end: 10 });
     expect(core.highWatermark).toBe(10);
