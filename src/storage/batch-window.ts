@@ -1,5 +1,8 @@
 // The newest batches of a log in memory, contiguous in offsets: a queue that can also be cut at its young end.
 
+/** What a batch held in memory costs beside its bytes: its places in queues and windows, its journal record. Counts for the budgets. */
+export const HOLD_OVERHEAD_BYTES = 256;
+
 export class BatchWindow {
   #batches: (Uint8Array | undefined)[] = new Array<Uint8Array | undefined>(8);
   #bases: number[] = new Array<number>(8).fill(0);
@@ -59,23 +62,23 @@ export class BatchWindow {
     return low;
   }
 
-  /** Forgets the oldest batch and returns its bytes' count. */
+  /** Forgets the oldest batch and returns what it cost to hold. */
   shift(): number {
-    const sizeBytes = this.batchAt(0).byteLength;
+    const heldBytes = this.batchAt(0).byteLength + HOLD_OVERHEAD_BYTES;
     this.#batches[this.#head] = undefined;
     this.#head = (this.#head + 1) & (this.#batches.length - 1);
     this.#length--;
-    return sizeBytes;
+    return heldBytes;
   }
 
-  /** Forgets the newest batch, so that the window ends at its base, and returns its bytes' count. */
+  /** Forgets the newest batch, so that the window ends at its base, and returns what it cost to hold. */
   pop(): number {
     const index = this.#length - 1;
-    const sizeBytes = this.batchAt(index).byteLength;
+    const heldBytes = this.batchAt(index).byteLength + HOLD_OVERHEAD_BYTES;
     this.#endOffset = this.baseAt(index);
     this.#batches[(this.#head + index) & (this.#batches.length - 1)] = undefined;
     this.#length--;
-    return sizeBytes;
+    return heldBytes;
   }
 
   /** Empties the window and sets where it goes on. */

@@ -9,7 +9,7 @@ import { concatBytes, EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, LogId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
-import { BatchWindow } from "./batch-window.ts";
+import { BatchWindow, HOLD_OVERHEAD_BYTES } from "./batch-window.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { storageError } from "./faults.ts";
 import type { LogImage } from "./image.ts";
@@ -113,10 +113,6 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     return this.spec.partition;
   }
 
-  get sizeBytes(): number {
-    return this.segments.sizeBytes + this.#pinnedBytes;
-  }
-
   get flushedEnd(): number {
     return this.#flushedEnd;
   }
@@ -172,8 +168,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   #hold(batch: Uint8Array, lastOffset: number): void {
     this.window.push(batch, lastOffset);
     this.endOffset = (lastOffset + 1) as Offset;
-    this.#pinnedBytes += batch.byteLength;
-    this.#services.onPinned(this, batch.byteLength);
+    const heldBytes = batch.byteLength + HOLD_OVERHEAD_BYTES;
+    this.#pinnedBytes += heldBytes;
+    this.#services.onPinned(this, heldBytes);
   }
 
   /** What a checkpoint is taking a snapshot of must not be changed but by appends. */
@@ -234,9 +231,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   #dropFrom(end: number): void {
     while (this.window.length > 0 && this.window.endOffset > end) {
       const isPinned = this.window.baseAt(this.window.length - 1) >= this.#flushedEnd;
-      const sizeBytes = this.window.pop();
-      if (isPinned) this.#unpin(sizeBytes);
-      else this.#cache(-sizeBytes);
+      const heldBytes = this.window.pop();
+      if (isPinned) this.#unpin(heldBytes);
+      else this.#cache(-heldBytes);
     }
     if (this.window.length === 0) this.window.reset(end);
     this.endOffset = end as Offset;
@@ -299,11 +296,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       if (this.#flushedEnd >= limitOffset) break;
       const { truncations } = this;
       const isVoid = (): boolean => this.truncations !== truncations || this.isDeleted;
-      const sizeBytes = await this.segments.append(this.window, { limitOffset, isVoid });
+      const heldBytes = await this.segments.append(this.window, { limitOffset, isVoid });
       if (isVoid()) continue;
       this.#flushedEnd = this.segments.endOffset;
-      this.#unpin(sizeBytes);
-      this.#cache(sizeBytes);
+      this.#unpin(heldBytes);
+      this.#cache(heldBytes);
     }
     this.#finishCapture();
     if (this.#dropTo > 0 && this.#capture === undefined && !this.isDeleted) await this.#dropOldSegments();

@@ -7,7 +7,7 @@ import { BATCH_HEADER_BYTES, lastOffsetAt, maxTimestampAt } from "../model/recor
 import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
-import type { BatchWindow } from "./batch-window.ts";
+import { type BatchWindow, HOLD_OVERHEAD_BYTES } from "./batch-window.ts";
 import { isNotFound, storageError } from "./faults.ts";
 import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { HandleCache } from "./handle-cache.ts";
@@ -113,7 +113,7 @@ export class Segments {
   }
 
   /**
-   * Writes batches of the window from the present end on, at most one run, never past `limitOffset`. Returns their bytes, and 0 when
+   * Writes batches of the window from the present end on, at most one run, never past `limitOffset`. Returns what they cost to hold, and 0 when
    * `isVoid` became true before the write: the window was cut.
    */
   async append(
@@ -143,7 +143,7 @@ export class Segments {
     // A sync that ran beside the write has not covered it.
     segment.isDirty = true;
     for (const batch of chunks) this.#appended(segment, batch);
-    return sizeBytes;
+    return sizeBytes + chunks.length * HOLD_OVERHEAD_BYTES;
   }
 
   #appended(segment: Segment, batch: Uint8Array): void {

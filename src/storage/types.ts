@@ -125,7 +125,6 @@ export interface ReplicaLog {
   readonly writtenEnd: Offset;
   readonly durableEnd: Offset;
   readonly truncations: number;
-  readonly sizeBytes: number;
   /** Oldest first, both columns strictly increasing. */
   readonly epochs: readonly EpochEntry[];
   /** A damaged log takes and gives nothing. */
