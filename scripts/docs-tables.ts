@@ -10,18 +10,21 @@ export type TableName = "errors" | "exit-codes" | "config" | "layers";
 
 const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   OK: "done",
-  FAILED: "the command failed, or any item of a command with several did",
-  USAGE: "wrong flags, arguments or configuration",
+  FAILED:
+    "the command failed, or any item of a command with several did; `ottla log verify` or `ottla log dump` found damage",
+  USAGE:
+    "wrong flags, arguments or configuration; also what the broker refuses as such (a topic's name, partitions, replication factor or settings)",
   UNREACHABLE: "no broker could be reached, or it did not answer in time",
   NOT_FOUND: "the named thing does not exist",
   DENIED: "not allowed",
   UNSAFE: "refused as unsafe without `--yes`",
   UNHEALTHY: "a health check failed",
-  INVARIANT_BROKEN: "loss, corruption or a broken invariant was found",
+  INVARIANT_BROKEN: "a node found loss, corruption or a broken invariant in its own data",
   DISK_FAILED: "a node's disk failed a write or a sync; nothing unsynced was acknowledged",
   RECOVERY_FAILED: "a sync failed during recovery: the node refuses to start on this disk",
   DATA_DIR_REFUSED: "the data directory is locked, foreign, of a newer format, damaged or read-only",
   BUG: "an assertion failed: a bug in Ottla",
+  SIGHUP: "ended by a closed terminal before it was done",
   SIGINT: "ended by Ctrl-C before it was done",
   SIGTERM: "ended by SIGTERM before it was done",
 };

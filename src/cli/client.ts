@@ -1,6 +1,7 @@
 // The client that the commands use: the library's client over the real network, closed at the end whatever happened.
 import { openClient } from "../client/client.ts";
 import type { Client } from "../client/types.ts";
+import { OttlaError } from "../model/errors.ts";
 import { createChecksum } from "../platform/checksum.ts";
 import { createClock } from "../platform/clock.ts";
 import { loadCodecs } from "../platform/codecs.ts";
@@ -11,7 +12,7 @@ import type { CompressionName } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
 import { rngFromSystem } from "./rng.ts";
 import { oneLine } from "./failure.ts";
-import type { GlobalFlags } from "./output.ts";
+import { type GlobalFlags, remarkText } from "./output.ts";
 import { parseBootstrap, parseDuration } from "./values.ts";
 
 const DEFAULT_BOOTSTRAP = "127.0.0.1:7070";
@@ -37,18 +38,28 @@ async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionNam
     transport: createWebSocketTransport(),
     checksum: createChecksum(),
     codecs: await loadCodecs(codecs),
-    logger: stderrLogger(flags.quiet === true ? -1 : (flags.verbose ?? 0)),
+    logger: stderrLogger({ verbosity: flags.quiet === true ? -1 : (flags.verbose ?? 0), isJson: flags.json === true }),
     rng: rngFromSystem(entropy),
   };
   const connectTimeoutMs = parseDuration(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout", "s");
   const remark = setTimeout(() => {
-    if (flags.quiet !== true) process.stderr.write(`waiting for a broker at ${brokers.join(", ")}\n`);
+    const text = `waiting for a broker at ${brokers.join(", ")}`;
+    if (flags.quiet !== true) process.stderr.write(remarkText(text, flags.json === true));
   }, TELL_AFTER_MS);
   try {
     return await openClient(deps, { brokers, clientId: "ottla-cli", connectTimeoutMs });
+  } catch (thrown) {
+    throw withAddresses(thrown, brokers);
   } finally {
     clearTimeout(remark);
   }
+}
+
+/** A broker that says nothing at all leaves a failure without a place. */
+function withAddresses(thrown: unknown, brokers: readonly string[]): unknown {
+  const isPlaced = !(thrown instanceof OttlaError) || brokers.some((address) => thrown.message.includes(address));
+  if (isPlaced) return thrown;
+  return new OttlaError(thrown.code, `${brokers.join(", ")}: ${thrown.message}`, { cause: thrown });
 }
 
 /** `codecs`: those that the command may meet; loading all costs start time. */
@@ -65,19 +76,39 @@ export async function withClient<T>(
   }
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What a person should know without -v, in words; everything else keeps its name. */
+const WORDED: Readonly<Record<string, (fields: Fields) => string>> = {
+  broker_lost: ({ address }) => `lost the broker at ${textOf(address)}, trying again`,
+  broker_back: ({ address }) => `the broker at ${textOf(address)} is back`,
+};
+
+export interface RemarkStyle {
+  /** Below 0: quiet. */
+  readonly verbosity: number;
+  readonly isJson: boolean;
+}
+
 /** The client's own remarks: warnings always, the rest for -v and -vv. pino would cost 20 ms of start. */
-function stderrLogger(verbosity: number, bound: Readonly<Record<string, unknown>> = {}): Logger {
-  const write = (level: string, floor: number) => (event: string, fields?: Readonly<Record<string, unknown>>) => {
-    if (verbosity < floor) return;
-    const details = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${textOf(value)}`);
-    process.stderr.write(`${[`${level}: ${event}`, ...details].join(" ")}\n`);
+export function stderrLogger(
+  style: RemarkStyle,
+  bound: Fields = {},
+  say: (text: string) => void = (text) => void process.stderr.write(text),
+): Logger {
+  const write = (level: string, floor: number) => (event: string, fields?: Fields) => {
+    const all = { ...bound, ...fields };
+    const worded = WORDED[event];
+    if (style.verbosity < (worded === undefined ? floor : 0)) return;
+    const details = Object.entries(all).map(([key, value]) => `${key}=${textOf(value)}`);
+    say(remarkText(worded?.(all) ?? [`${level}: ${event}`, ...details].join(" "), style.isJson));
   };
   return {
     debug: write("debug", 2),
     info: write("info", 1),
     warn: write("warning", 0),
     error: write("warning", 0),
-    child: (fields) => stderrLogger(verbosity, { ...bound, ...fields }),
+    child: (fields) => stderrLogger(style, { ...bound, ...fields }, say),
   };
 }
 

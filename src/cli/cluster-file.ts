@@ -12,6 +12,7 @@ import {
   type Settings,
   settingsOf,
   settingsOfEnvironment,
+  settingsOfFlags,
   settingsOfPairs,
   unknownKey,
 } from "./config-file.ts";
@@ -33,6 +34,8 @@ export interface ClusterPlan {
 export interface ClusterSources {
   readonly file: string;
   readonly dataDir: string | undefined;
+  /** For a cluster of one node. */
+  readonly listeners: string | undefined;
   readonly pairs: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
 }
@@ -50,7 +53,11 @@ export function planCluster(sources: ClusterSources): ClusterPlan {
   const fileDataDir = textOf(document, "data.dir", top.get("data.dir")?.value);
   const dataDir = resolve(sources.dataDir ?? sources.environment["OTTLA_DATA_DIR"] ?? fileDataDir ?? DEFAULT_DATA_DIR);
   const defaults = objectOf(document, "defaults", top.get("defaults")?.value);
-  const shared = [settingsOfEnvironment(sources.environment, OWN_KEYS), settingsOfPairs(sources.pairs)];
+  const shared = [
+    settingsOfEnvironment(sources.environment, OWN_KEYS),
+    settingsOfPairs(sources.pairs),
+    settingsOfFlags({ listeners: { flag: "--listeners", value: sources.listeners } }),
+  ];
   const entries = nodeEntries(document, top.get("nodes")?.value);
   const nodes = entries.map((entry) => planNode(dataDir, [defaults, entry, ...shared]));
   return { cluster: textOf(document, "cluster", top.get("cluster")?.value) ?? "local", dataDir, nodes };

@@ -113,6 +113,19 @@ export function settingsOfEnvironment(environment: NodeJS.ProcessEnv, except: re
   return settings;
 }
 
+/** Words for OTTLA_... variables that nothing reads. They are no error: an environment is shared by many programs. */
+export function environmentRemarks(environment: NodeJS.ProcessEnv): string[] {
+  const known = KNOWN_KEYS.map(environmentName);
+  const isOther = (name: string) => name === "OTTLA_BOOTSTRAP" || /^OTTLA_(BENCH|TEST)_/.test(name);
+  return Object.keys(environment)
+    .filter((name) => name.startsWith("OTTLA_") && !known.includes(name) && !isOther(name))
+    .sort()
+    .map((name) => {
+      const suggestion = nearest(name, known);
+      return `warning: ${name} is no configuration key${suggestion === undefined ? "" : `: did you mean ${suggestion}?`}`;
+    });
+}
+
 export function settingsOfPairs(pairs: readonly string[]): Settings {
   return new Map(
     pairs.map((text) => {

@@ -1,6 +1,6 @@
 // What a person or a script is told when a command fails: one line `error[CODE]: message`, a hint, an exit code.
 import { AssertionFailure } from "../base/assert.ts";
-import { type ErrorName, OttlaError } from "../model/errors.ts";
+import { type ErrorName, ERRORS, OttlaError } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
 import { UsageError } from "./values.ts";
 
@@ -32,6 +32,11 @@ const EXIT_OF: Readonly<Partial<Record<ErrorName, number>>> = {
   REQUEST_TIMED_OUT: EXIT.UNREACHABLE,
   DELIVERY_TIMED_OUT: EXIT.UNREACHABLE,
   PROTOCOL_ERROR: EXIT.UNREACHABLE,
+  INVALID_TOPIC_EXCEPTION: EXIT.USAGE,
+  INVALID_PARTITIONS: EXIT.USAGE,
+  INVALID_REPLICATION_FACTOR: EXIT.USAGE,
+  INVALID_CONFIG: EXIT.USAGE,
+  INVALID_REQUIRED_ACKS: EXIT.USAGE,
   UNKNOWN_TOPIC_OR_PARTITION: EXIT.NOT_FOUND,
   UNKNOWN_TOPIC_ID: EXIT.NOT_FOUND,
   CONFIG_UNREADABLE: EXIT.USAGE,
@@ -47,6 +52,18 @@ export function exitCodeOf(code: ErrorName): number {
   return EXIT_OF[code] ?? EXIT.FAILED;
 }
 
+/** A port that takes connections and drops them may be anything. */
+function hintOf(error: OttlaError): string {
+  const wasDropped = error.code === "CONNECTION_FAILED" && causesOf(error).some((cause) => cause.code === "ECONNRESET");
+  return wasDropped ? `it takes connections but drops them: ${ERRORS.PROTOCOL_ERROR.hint}` : error.hint;
+}
+
+function causesOf(error: Error): NodeJS.ErrnoException[] {
+  const causes: NodeJS.ErrnoException[] = [];
+  for (let cause = error.cause; cause instanceof Error && causes.length < 10; cause = cause.cause) causes.push(cause);
+  return causes;
+}
+
 export function failureOf(thrown: unknown): Failure {
   if (thrown instanceof CommandFailure) {
     // A plain object: an Error's message does not survive being copied or sent.
@@ -57,7 +74,8 @@ export function failureOf(thrown: unknown): Failure {
     return { code: "USAGE", message: thrown.message, hint: thrown.hint, exitCode: EXIT.USAGE };
   }
   if (thrown instanceof OttlaError) {
-    return { code: thrown.code, message: thrown.message, hint: thrown.hint, exitCode: exitCodeOf(thrown.code) };
+    const message = thrown.message.replace(/(\S+): not-ottla\b/g, "$1 answers, but is no Ottla broker");
+    return { code: thrown.code, message, hint: hintOf(thrown), exitCode: exitCodeOf(thrown.code) };
   }
   if (thrown instanceof AssertionFailure) {
     const hint = "this is a bug in Ottla: please report it with the output of the same command and -vv";

@@ -22,6 +22,13 @@ export function answerHttp(path: string, sources: HttpSources): HttpAnswer | Pro
       const { live, checks } = sources.health();
       return json(live ? 200 : 503, { live, checks });
     }
+    case "/":
+      return {
+        status: 200,
+        contentType: "text/plain; charset=utf-8",
+        body: `Ottla ${VERSION}: a broker's port. GET /livez /readyz /metrics /version; clients speak WebSocket.\n`,
+      };
+    case "/health":
     case "/readyz": {
       const { ready, checks } = sources.health();
       return json(ready ? 200 : 503, { ready, checks });

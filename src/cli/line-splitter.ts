@@ -3,7 +3,7 @@
 export interface LineVisitor {
   /** The bytes of a line without its LF; a view that is valid until the visitor returns. A promise holds the splitter back. */
   onLine(line: Uint8Array, lineNumber: number): Promise<void> | undefined;
-  onTooLong(lineNumber: number): void;
+  onTooLong(lineNumber: number, sizeBytes: number): void;
 }
 
 export class LineSplitter {
@@ -40,7 +40,7 @@ export class LineSplitter {
     const sizeBytes = this.#carriedBytes + end - start;
     if (sizeBytes > this.#limitBytes) {
       this.#forget();
-      this.#visitor.onTooLong(lineNumber);
+      this.#visitor.onTooLong(lineNumber, sizeBytes);
       return undefined;
     }
     if (this.#carriedBytes === 0) return this.#visitor.onLine(chunk.subarray(start, end), lineNumber);

@@ -3,7 +3,7 @@ import { EXIT } from "../model/exit-codes.ts";
 import { createLogger } from "../platform/logger.ts";
 import type { FromNode, ToNode } from "./ipc.ts";
 import { type RunningNode, runNode, startFailureOf } from "./node-runner.ts";
-import { onStopSignals } from "./signals.ts";
+import { endBySignal, onStopSignals } from "./signals.ts";
 
 type StartOrder = Extract<ToNode, { kind: "start" }>;
 
@@ -23,10 +23,12 @@ class NodeProcess {
   #node: RunningNode | undefined;
   #isStopping = false;
   #isStarting = false;
+  #shutdownTimeoutMs = 0;
 
   async start(order: StartOrder): Promise<void> {
     const { config, logFile, verbosity } = order;
     this.#isStarting = true;
+    this.#shutdownTimeoutMs = config["shutdown.timeout.ms"];
     const logger = createLogger({
       destination: logFile,
       name: String(config["node.id"]),
@@ -55,12 +57,16 @@ class NodeProcess {
   stop(): void {
     if (this.#isStopping) return;
     this.#isStopping = true;
-    // A start under way is let finish: stopping half a recovery gains nothing.
+    // A start under way is let finish: stopping half a recovery gains nothing. One that hangs is not waited for.
     if (!this.#isStarting) void this.#finish();
+    else setTimeout(() => endBySignal("SIGTERM"), this.#shutdownTimeoutMs);
   }
 
   async #finish(): Promise<void> {
+    const stoppingMs = performance.now();
     await this.#node?.stop();
+    // What made it take all its time may hold up the exit too.
+    if (this.#node !== undefined && performance.now() - stoppingMs >= this.#shutdownTimeoutMs) endBySignal("SIGTERM");
     process.exit(EXIT.OK);
   }
 }
@@ -74,5 +80,5 @@ process.on("message", (message: ToNode) => {
   else node.stop();
 });
 process.on("disconnect", () => node.stop());
-onStopSignals({ onFirst: () => node.stop(), onAgain: () => process.exit(EXIT.SIGINT) });
+onStopSignals({ onFirst: () => node.stop(), onAgain: endBySignal });
 tell({ kind: "hello" });

@@ -1,4 +1,6 @@
 // Runs one broker in this process, whoever asked: `server start` in the foreground or a launcher's child. Every way to end has its exit code.
+import { existsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { AssertionFailure } from "../base/assert.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
@@ -90,8 +92,18 @@ function isBug(thrown: unknown): boolean {
 /** What a rejected start means: a disk that fails during recovery has an exit code of its own (D-13). */
 export function startFailureOf(thrown: unknown, config: BrokerConfig): Failure {
   if (isBug(thrown)) return bugFailure(thrown instanceof OttlaError ? thrown.cause : thrown);
-  const failure = failureOf(transportAsOttla(thrown, config));
+  const failure = aboutDirectory(failureOf(transportAsOttla(thrown, config)), config["data.dir"]);
   return failure.code === "DISK_FAILED" ? { ...failure, exitCode: EXIT.RECOVERY_FAILED } : failure;
+}
+
+/** A file where a directory should be is told as such. */
+function aboutDirectory(failure: Failure, dataDir: string): Failure {
+  if (failure.code !== "DATA_DIR_READ_ONLY") return failure;
+  let path = resolve(dataDir);
+  while (!existsSync(path) && dirname(path) !== path) path = dirname(path);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== false) return failure;
+  const hint = "point data.dir at a directory, or at one that can be made";
+  return { ...failure, message: `${dataDir} cannot be the data directory: ${path} is not a directory`, hint };
 }
 
 function transportAsOttla(thrown: unknown, config: BrokerConfig): OttlaError {

@@ -29,7 +29,7 @@ export interface Output {
   table(table: Table): void;
   /** One JSON document on stdout, with the command's name and the version of its shape. */
   json(command: string, fields: Readonly<Record<string, unknown>>): void;
-  /** A remark on stderr; silent with --quiet. */
+  /** A remark on stderr, with --json as a JSON line; silent with --quiet. */
   note(text: string): void;
   failure(failure: Failure): void;
 }
@@ -62,10 +62,14 @@ export function createOutput(flags: GlobalFlags): Output {
       process.stdout.write(`${JSON.stringify({ _command: command, _version: 1, ...fields })}\n`);
     },
     note: (text) => {
-      if (flags.quiet !== true) process.stderr.write(`${text}\n`);
+      if (flags.quiet !== true) process.stderr.write(remarkText(text, isJson));
     },
     failure: (failure) => void process.stderr.write(failureText(failure, { isJson, paint: paintErrors })),
   };
+}
+
+export function remarkText(text: string, isJson: boolean): string {
+  return isJson ? `${JSON.stringify({ _version: 1, remark: text.trim() })}\n` : `${text}\n`;
 }
 
 export function failureText(failure: Failure, style: { readonly isJson: boolean; readonly paint: boolean }): string {

@@ -1,11 +1,13 @@
 // Counts what becomes of produced records, shows progress, and sums up at the end.
 import { createHistogram } from "node:perf_hooks";
 import type { BatchReport } from "../client/types.ts";
+import type { ErrorName } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
-import type { Output } from "./output.ts";
-import { humanBytes } from "./values.ts";
+import { type Output, remarkText } from "./output.ts";
+import { counted, humanBytes } from "./values.ts";
 
 const CLEAR_LINE = "\r\u001b[2K";
+const GONE: readonly ErrorName[] = ["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"];
 const TOLD_MAX = 10;
 const PROGRESS_TERMINAL_MS = 500;
 const PROGRESS_FILE_MS = 10_000;
@@ -20,12 +22,14 @@ export class ProduceTally {
   #progress: NodeJS.Timeout | undefined;
   #readRecords = 0;
   #readBytes = 0;
+  #oversizedBytes = 0;
   #ackedRecords = 0;
   #failedRecords = 0;
   #unknownRecords = 0;
   #unknownBatches = 0;
   #oversizedLines = 0;
   #isHopeless = false;
+  #isTopicGone = false;
 
   constructor(output: Output, skipsOversized: boolean) {
     this.#output = output;
@@ -37,8 +41,14 @@ export class ProduceTally {
     return this.#isHopeless;
   }
 
+  /** True: a batch was refused because its topic has been deleted. */
+  get isTopicGone(): boolean {
+    return this.#isTopicGone;
+  }
+
   get exitCode(): number {
-    const hasFailed = this.#failedRecords > 0 || this.#unknownRecords > 0 || this.#readRecords > this.#ackedRecords;
+    const sentRecords = this.#readRecords - this.#oversizedLines;
+    const hasFailed = this.#failedRecords > 0 || this.#unknownRecords > 0 || sentRecords > this.#ackedRecords;
     return hasFailed || (this.#oversizedLines > 0 && !this.#skipsOversized) ? EXIT.FAILED : EXIT.OK;
   }
 
@@ -47,8 +57,11 @@ export class ProduceTally {
     this.#readBytes += sizeBytes;
   }
 
-  oversized(lineNumber: number): void {
+  /** Read like every line, but not sent. */
+  oversized(lineNumber: number, sizeBytes: number): void {
+    this.read(sizeBytes);
     this.#oversizedLines++;
+    this.#oversizedBytes += sizeBytes;
     if (this.#oversizedLines <= TOLD_MAX)
       this.#say(`line ${lineNumber} is longer than the topic's max.message.bytes: not sent`);
     if (this.#oversizedLines === TOLD_MAX + 1) this.#say("further long lines are only counted");
@@ -68,15 +81,16 @@ export class ProduceTally {
       this.#unknownBatches++;
       if (this.#unknownBatches <= TOLD_MAX) {
         this.#say(
-          `${report.recordCount} records of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${error.code}: ${error.message}`,
+          `${counted(report.recordCount, "record")} of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${error.code}: ${error.message}`,
         );
       }
       return;
     }
     if (error.outcome === "appended") return;
     if (this.#failedRecords === 0)
-      this.#say(`${report.recordCount} records not appended (${where}): ${error.code}: ${error.message}`);
+      this.#say(`${counted(report.recordCount, "record")} not appended (${where}): ${error.code}: ${error.message}`);
     this.#failedRecords += report.recordCount;
+    if (GONE.includes(error.code)) this.#isHopeless = this.#isTopicGone = true;
     if (!error.retriable && error.code !== "MESSAGE_TOO_LARGE") this.#isHopeless = true;
   }
 
@@ -89,19 +103,19 @@ export class ProduceTally {
   #showProgress(): void {
     const seconds = (performance.now() - this.#startedMs) / 1000;
     const rate = Math.round(this.#ackedRecords / seconds);
-    const text = `${this.#ackedRecords} records acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)}, ${rate} records/s`;
-    if (!this.#isTerminal) this.#output.note(text);
+    const text = `${counted(this.#ackedRecords, "record")} acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)}, ${rate} records/s`;
+    if (!this.#isTerminal || this.#output.isJson) this.#output.note(text);
     else process.stderr.write(`${CLEAR_LINE}${text}`);
   }
 
   /** On a terminal the progress is one line, written over and over: whatever else is said takes its place. */
   #clearProgress(): void {
-    if (this.#isTerminal && this.#progress !== undefined) process.stderr.write(CLEAR_LINE);
+    if (this.#isTerminal && !this.#output.isJson && this.#progress !== undefined) process.stderr.write(CLEAR_LINE);
   }
 
   #say(text: string): void {
     this.#clearProgress();
-    process.stderr.write(`warning: ${text}\n`);
+    process.stderr.write(remarkText(`warning: ${text}`, this.#output.isJson));
   }
 
   /** The summary, on stderr: stdout stays free. */
@@ -119,7 +133,7 @@ export class ProduceTally {
       bytesRead: this.#readBytes,
       seconds: Number(seconds.toFixed(3)),
       recordsPerSecond: Math.round(this.#ackedRecords / seconds),
-      bytesPerSecond: Math.round(this.#readBytes / seconds),
+      bytesPerSecond: Math.round((this.#readBytes - this.#oversizedBytes) / seconds),
       batchLatencyP50Ms: this.#percentileMs(50),
       batchLatencyP99Ms: this.#percentileMs(99),
       errors: Object.fromEntries(this.#errors),
@@ -142,14 +156,15 @@ export class ProduceTally {
     const rate = `${summary.recordsPerSecond} records/s, ${humanBytes(summary.bytesPerSecond)}/s`;
     const latency = `batch latency p50 ${summary.batchLatencyP50Ms} ms, p99 ${summary.batchLatencyP99Ms} ms`;
     this.#output.note(
-      `${this.#ackedRecords} records acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)} in ${summary.seconds} s (${rate}); ${latency}`,
+      `${counted(this.#ackedRecords, "record")} acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)} in ${summary.seconds} s (${rate}); ${latency}`,
     );
     if (this.#unknownRecords > 0) {
       this.#output.note(
-        `${this.#unknownRecords} records of unknown outcome in ${this.#unknownBatches} batches: they may be in the topic or not`,
+        `${counted(this.#unknownRecords, "record")} of unknown outcome in ${counted(this.#unknownBatches, "batch", "batches")}: they may be in the topic or not`,
       );
     }
-    if (this.#oversizedLines > 0) this.#output.note(`${this.#oversizedLines} lines were too long and not sent`);
-    for (const [code, count] of this.#errors) this.#output.note(`${code}: ${count} records`);
+    const lines = this.#oversizedLines;
+    if (lines > 0) this.#output.note(`${counted(lines, "line")} ${lines === 1 ? "was" : "were"} too long and not sent`);
+    for (const [code, count] of this.#errors) this.#output.note(`${code}: ${counted(count, "record")}`);
   }
 }

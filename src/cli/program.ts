@@ -7,8 +7,9 @@ import { UsageError } from "./values.ts";
 import { VERSION } from "./version.ts";
 
 const EXIT_CODES = `
-Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 no broker reached or timed out, 4 not found, 6 refused without --yes,
-  10 unhealthy, 20 damage found, 30 disk failed, 31 disk failed in recovery, 32 data directory refused, 70 bug, 130 interrupted.`;
+Exit codes: 0 ok, 1 failed (log verify and log dump: damage found), 2 usage or configuration, also refused by the broker as such,
+  3 no broker reached or timed out, 4 not found, 6 refused without --yes, 10 unhealthy, 20 a node found damage, 30 disk failed,
+  31 disk failed in recovery, 32 data directory refused, 70 bug, 129 terminal closed, 130 Ctrl-C, 143 SIGTERM.`;
 
 const TRY = `
 Examples:
@@ -59,10 +60,16 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
     .version(VERSION, "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")
-    .option("-b, --bootstrap <host:port,...>", "brokers to ask first (env OTTLA_BOOTSTRAP; default 127.0.0.1:7070)")
-    .addOption(new Option("--bootstrap-server <host:port,...>", "as --bootstrap").hideHelp())
-    .option("--json", "print JSON: data on stdout, errors on stderr")
-    .option("--timeout <duration>", "how long to wait for a broker (default 3s to connect, 10s for the rest)")
+    .option(
+      "-b, --bootstrap <host[:port],...>",
+      "brokers to ask first, port 7070 unless given (env OTTLA_BOOTSTRAP; default 127.0.0.1)",
+    )
+    .addOption(new Option("--bootstrap-server <host[:port],...>", "as --bootstrap").hideHelp())
+    .option("--json", "print JSON: data on stdout, errors and remarks on stderr")
+    .option(
+      "--timeout <duration>",
+      "how long to wait for a broker: 500ms, 5s; 5 is 5s (default 3s to connect, 10s for the rest)",
+    )
     .option("--no-color", "no colours (also NO_COLOR)")
     .option("-q, --quiet", "no remarks and no progress on stderr")
     .addOption(new Option("-v, --verbose", "say more; twice: stacks of errors"))
@@ -103,14 +110,19 @@ function addCluster(program: Command, act: Act): void {
     .option("-c, --config <file>", "cluster file (default: ./cluster.json, else the example that comes with Ottla)")
     .option("-d, --detach", "return when the cluster serves; `cluster down` stops it")
     .option(dataDir, "where everything is kept (default ./ottla-data)")
+    .option("--listeners <address>", "address of the node of a one-node cluster file, such as ws://127.0.0.1:7171")
     .option("-X, --set <key=value>", "set a configuration key of every node; repeatable", gather)
     .addOption(new Option("--background").hideHelp())
+    .addHelpText(
+      "after",
+      "\nThe example file sets num.partitions to 3, so that `topic create` without -P makes 3 partitions.",
+    )
     .addHelpText(
       "after",
       examples(
         "ottla cluster up",
         "ottla cluster up -c my-cluster.json --detach",
-        "ottla cluster up -X segment.bytes=64MiB",
+        "ottla cluster up -X segment.bytes=64MiB --listeners ws://127.0.0.1:7171",
       ),
     );
   act(up, async () => (await import("./commands/cluster-up.ts")).clusterUp);
@@ -188,6 +200,7 @@ function addTopic(program: Command, act: Act): void {
   act(describe, async () => (await import("./commands/topic.ts")).topicDescribe);
   const remove = topic
     .command("delete")
+    .alias("rm")
     .argument("<name...>")
     .description("delete topics and all their records")
     .option("-w, --wait", "return when the names are free again")
@@ -261,9 +274,15 @@ function addLog(program: Command, act: Act): void {
   act(dump, async () => (await import("./commands/log.ts")).logDump);
   const verify = log
     .command("verify")
-    .argument("<dir>")
+    .argument("<path>", "a node's data directory, a partition's directory or one segment file")
     .description("check batches, checksums, offsets and epochs; exit 1 with the first bad offset")
-    .addHelpText("after", examples("ottla log verify ottla-data/node-1/data"));
+    .addHelpText(
+      "after",
+      examples(
+        "ottla log verify ottla-data/node-1/data",
+        "ottla log verify ottla-data/node-1/data/access-log-0/00000000000000000000.log",
+      ),
+    );
   act(verify, async () => (await import("./commands/log.ts")).logVerify);
 }
 

@@ -1,6 +1,7 @@
 // Stop signals of a long-running command. npm forwards the terminal's Ctrl-C once more, so signals within 500 ms count as one.
 import { closeSync, openSync } from "node:fs";
 import { isatty } from "node:tty";
+import { EXIT } from "../model/exit-codes.ts";
 
 const SAME_SIGNAL_MS = 500;
 const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -11,6 +12,17 @@ export interface StopHandlers {
   onFirst(signal: StopSignal): void;
   /** The person insists: stop at once. */
   onAgain(signal: StopSignal): void;
+}
+
+/** 128 and the signal's number, as a shell has it. */
+export const exitCodeOfSignal = (signal: StopSignal): number => EXIT[signal];
+
+/**
+ * Ends this process at once by the signal itself. `process.exit` waits for file operations under way, which is for ever when a disk hangs.
+ */
+export function endBySignal(signal: StopSignal): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
 }
 
 /** The rule by itself, for tests: feed it signals and the time. */

@@ -57,21 +57,24 @@ export function parseDuration(text: string, what: string, bareUnit: "ms" | "s" =
   return value;
 }
 
-/** "a:1,ws://b:2" as host:port texts. */
+const DEFAULT_PORT = 7070;
+
+/** "a:1,ws://b:2,c" as host:port texts. */
 export function parseBootstrap(text: string): string[] {
   const addresses = text
     .split(",")
     .map((part) => part.trim().replace(/^ws:\/\//, ""))
-    .filter((part) => part !== "");
+    .filter((part) => part !== "")
+    .map((part) => (/^(\[[^\]]*\]|[^\s/:[\]]+)$/.test(part) ? `${part}:${DEFAULT_PORT}` : part));
   for (const address of addresses) checkAddress(address, text);
-  if (addresses.length === 0) throw new UsageError("--bootstrap takes host:port[,host:port...], not an empty text");
+  if (addresses.length === 0) throw new UsageError("--bootstrap takes host[:port][,host[:port]...], not an empty text");
   return addresses;
 }
 
 function checkAddress(address: string, whole: string): void {
   const match = /^(?:\[[0-9A-Fa-f:.]+\]|[^\s/:[\]]+):(\d{1,5})$/.exec(address);
   const port = Number(match?.[1] ?? -1);
-  if (port < 1 || port > 65_535) throw new UsageError(`--bootstrap takes host:port[,host:port...], not "${whole}"`);
+  if (port < 1 || port > 65_535) throw new UsageError(`--bootstrap takes host[:port][,host[:port]...], not "${whole}"`);
 }
 
 /** "key=value"; the value may hold further "=". */
@@ -118,7 +121,8 @@ function editDistance(from: string, to: string): number {
 /** The known word most like `wrong`, when it is like it at all. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(wrong.length / 3)) + 1;
+  // Two edits make most short words of any other.
+  let bestDistance = (wrong.length <= 4 ? 1 : Math.max(2, Math.floor(wrong.length / 3))) + 1;
   for (const word of known) {
     const distance = editDistance(wrong.toLowerCase(), word.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [word, distance];
@@ -138,5 +142,5 @@ export function humanBytes(count: number): string {
   return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** "1 record", "2 records". */
-export const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+/** "1 record", "2 records", "2 batches". */
+export const counted = (count: number, what: string, plural = `${what}s`) => `${count} ${count === 1 ? what : plural}`;

@@ -5,6 +5,7 @@ import { basename, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { EXIT } from "../../model/exit-codes.ts";
 import { type ClusterPlan, planCluster } from "../cluster-file.ts";
+import { environmentRemarks } from "../config-file.ts";
 import { DEFAULT_DATA_DIR } from "../data-dir.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
@@ -12,23 +13,27 @@ import type { FromLauncher } from "../ipc.ts";
 import { claimDirectory, Launcher, NodeFailure, type UpNode } from "../launcher.ts";
 import type { Output } from "../output.ts";
 import { type ClusterState, launcherLogOf, nodeAsJson, readState } from "../state-file.ts";
-import { onStopSignals } from "../signals.ts";
+import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { counted } from "../values.ts";
 
 export interface UpFlags {
   readonly config?: string;
   readonly detach?: boolean;
   readonly dataDir?: string;
+  readonly listeners?: string;
   readonly set?: readonly string[];
   /** Internal: this is the launcher that --detach started. */
   readonly background?: boolean;
 }
 
 export async function clusterUp(invocation: Invocation<UpFlags>): Promise<number> {
-  const { flags } = invocation;
+  const { flags, output } = invocation;
+  // The launcher in the background has its remarks said by its starter.
+  if (flags.background !== true) for (const remark of environmentRemarks(process.env)) output.note(remark);
   const plan = planCluster({
     file: flags.config ?? defaultClusterFile(),
     dataDir: flags.dataDir,
+    listeners: flags.listeners,
     pairs: flags.set ?? [],
     environment: process.env,
   });
@@ -95,17 +100,17 @@ function foundState(plan: ClusterPlan): ClusterState | undefined {
 async function runHere({ output }: Invocation<UpFlags>, plan: ClusterPlan): Promise<number> {
   const launcher = new Launcher(plan, output);
   const startedMs = performance.now();
-  let wasStopped = false;
+  let stopSignal: StopSignal | undefined;
   const off = onStopSignals({
-    onFirst: () => {
-      wasStopped = true;
+    onFirst: (signal) => {
+      stopSignal = signal;
       output.note("\nstopping in order (Ctrl-C again kills)");
       // Its outcome is seen by launcher.finished().
       void launcher.stop();
     },
-    onAgain: () => {
+    onAgain: (signal) => {
       launcher.kill();
-      process.exit(EXIT.SIGINT);
+      process.exit(exitCodeOfSignal(signal));
     },
   });
   try {
@@ -113,7 +118,7 @@ async function runHere({ output }: Invocation<UpFlags>, plan: ClusterPlan): Prom
       `Starting ${counted(plan.nodes.length, "node")} of cluster ${plan.cluster} in ${shortPath(plan.dataDir)}`,
     );
     const up = await launcher.start();
-    if (wasStopped && up.length < plan.nodes.length) return EXIT.SIGINT;
+    if (stopSignal !== undefined && up.length < plan.nodes.length) return exitCodeOfSignal(stopSignal);
     output.note(`ready in ${((performance.now() - startedMs) / 1000).toFixed(1)} s`);
     const state = foundState(plan);
     if (state !== undefined) announce(output, plan, state);
@@ -139,9 +144,9 @@ async function runInBackground({ output }: Invocation<UpFlags>, plan: ClusterPla
   const launcher = new Launcher(plan, output);
   onStopSignals({
     onFirst: () => void launcher.stop(),
-    onAgain: () => {
+    onAgain: (signal) => {
       launcher.kill();
-      process.exit(EXIT.SIGINT);
+      process.exit(exitCodeOfSignal(signal));
     },
   });
   try {
@@ -176,7 +181,10 @@ async function startInBackground({ output }: Invocation<UpFlags>, plan: ClusterP
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
-  const off = onStopSignals({ onFirst: () => child.kill("SIGTERM"), onAgain: () => process.exit(EXIT.SIGINT) });
+  const off = onStopSignals({
+    onFirst: () => child.kill("SIGTERM"),
+    onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
+  });
   const answer = await new Promise<FromLauncher | undefined>((resolve) => {
     child.once("message", (message) => resolve(message as FromLauncher));
     child.once("exit", () => resolve(undefined));

@@ -1,11 +1,12 @@
 // ottla consume: records of topics to stdout, as they are or in a format.
-import type { Client, Consumer, ConsumerOptions, RecordBatchView } from "../../client/types.ts";
+import type { Client, Consumer, ConsumerOptions, RecordBatchView, StartPosition } from "../../client/types.ts";
+import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { ByteWriter } from "../byte-writer.ts";
 import { withClient } from "../client.ts";
 import { type FormatPart, parseFormat, recordAsJson, writeRecord } from "../format.ts";
 import type { Invocation } from "../invocation.ts";
-import { onStopSignals } from "../signals.ts";
+import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { parseStartPosition } from "../start-position.ts";
 import { counted, parseInteger, parsePartitions } from "../values.ts";
 
@@ -19,9 +20,12 @@ export interface ConsumeFlags {
 
 export async function consume({ args, flags, output }: Invocation<ConsumeFlags>): Promise<number> {
   const abort = new AbortController();
+  const from = parseStartPosition(flags.offset, Date.now());
   const options: ConsumerOptions = {
     topics: args,
-    from: parseStartPosition(flags.offset, Date.now()),
+    from,
+    // Whoever names an offset wants that one and no other.
+    onOutOfRange: isOffset(from) ? "error" : "start",
     untilEnd: flags.exitAtEnd === true,
     signal: abort.signal,
     ...(flags.partitions === undefined ? {} : { partitions: parsePartitions(flags.partitions) }),
@@ -31,14 +35,20 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
   const print = async (client: Client): Promise<number> => {
     const consumer = client.consumer(options);
     const printer = new Printer(new ByteWriter(process.stdout), { format, limit });
-    const off = onStopSignals({ onFirst: () => abort.abort(), onAgain: () => process.exit(EXIT.SIGINT) });
+    let stopSignal: StopSignal | undefined;
+    const onFirst = (signal: StopSignal) => {
+      stopSignal = signal;
+      abort.abort();
+    };
+    const off = onStopSignals({ onFirst, onAgain: endBySignal });
     try {
+      if (isOffset(from)) await refuseOutOfRange(client, options, from.offset);
       await printer.printAll(consumer);
       output.note(counted(printer.printed, "record"));
-      return abort.signal.aborted ? EXIT.SIGINT : EXIT.OK;
+      return stopSignal === undefined ? EXIT.OK : exitCodeOfSignal(stopSignal);
     } catch (thrown) {
-      if (!abort.signal.aborted) throw thrown;
-      return EXIT.SIGINT;
+      if (stopSignal === undefined) throw withPartitionHint(thrown, options);
+      return exitCodeOfSignal(stopSignal);
     } finally {
       off();
       await printer.flush();
@@ -47,6 +57,39 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
   };
   // Which codecs the batches are in is not known before they are read.
   return withClient(flags, print, ["none", "gzip", "snappy", "lz4", "zstd"]);
+}
+
+const isOffset = (from: StartPosition): from is { readonly offset: number } =>
+  typeof from === "object" && "offset" in from;
+
+const RANGES_TOLD_MAX = 5;
+
+/** Says what range there is. Asked before: a consumer that stops at the end would take an offset behind it for the end. */
+async function refuseOutOfRange(client: Client, { topics, partitions }: ConsumerOptions, offset: number) {
+  const faults: string[] = [];
+  for (const topic of topics) {
+    const asked = (await client.admin().offsets(topic)).filter(
+      (entry) => partitions?.includes(entry.partition) ?? true,
+    );
+    for (const { partition, startOffset, endOffset } of asked) {
+      if (offset < startOffset || offset > endOffset)
+        faults.push(
+          `offset ${offset} of ${topic}-${partition} is out of range: ${startOffset} to ${endOffset} (the end)`,
+        );
+    }
+  }
+  if (faults.length === 0) return;
+  const more = faults.length > RANGES_TOLD_MAX ? [`and ${faults.length - RANGES_TOLD_MAX} partitions more`] : [];
+  const hint = `ottla topic describe ${topics.join(" ")} shows the offsets; -P takes partitions, -o also start, end and -N`;
+  throw new OttlaError("OFFSET_OUT_OF_RANGE", [...faults.slice(0, RANGES_TOLD_MAX), ...more].join("; "), { hint });
+}
+
+/** With -P the topic may well exist, and only the partition be missing. */
+function withPartitionHint(thrown: unknown, { topics, partitions }: ConsumerOptions): unknown {
+  if (partitions === undefined || !(thrown instanceof OttlaError) || !/ has no partition \d/.test(thrown.message))
+    return thrown;
+  const hint = `ottla topic describe ${topics.join(" ")} shows the partitions`;
+  return new OttlaError(thrown.code, thrown.message, { cause: thrown, hint });
 }
 
 /** Only the value and a line feed: the default, and the case that has to be fast. */

@@ -10,7 +10,10 @@ export async function errors({ args, output }: Invocation): Promise<number> {
   const all = Object.entries(ERRORS).map(([name, row]) => ({ name, ...row }));
   const rows = wanted === undefined ? all : all.filter((row) => row.name === wanted || String(row.code) === wanted);
   if (rows.length === 0) {
-    const suggestion = nearest(wanted ?? "", Object.keys(ERRORS));
+    const suggestion = nearest(
+      wanted ?? "",
+      Object.keys(ERRORS).filter((name) => name !== "NONE"),
+    );
     const hint = suggestion === undefined ? "ottla errors lists all" : `did you mean ${suggestion}?`;
     throw new CommandFailure({
       code: "UNKNOWN_ERROR_CODE",

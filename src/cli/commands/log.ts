@@ -1,55 +1,78 @@
 // ottla log dump|verify: the files of a stopped node, looked at without a broker. Damage ends with 1 and names the first bad offset.
-import { relative } from "node:path";
+import { existsSync, statSync } from "node:fs";
+import { dirname, relative } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { createChecksum } from "../../platform/checksum.ts";
 import { createFiles } from "../../platform/files.ts";
-import { FileError } from "../../ports/files.ts";
+import { FileError, type FileErrorKind } from "../../ports/files.ts";
 import {
   type BatchSummary,
   type DirectoryReport,
   dumpLog,
   type Fault,
-  faultsOf,
   type LogReport,
   verifyDirectory,
+  verifyLog,
 } from "../../storage/inspect.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
 import { counted } from "../values.ts";
 
-const HELP = "log dump takes a .log file; log verify takes a node's data directory or a partition's directory";
+const HELP =
+  "log dump takes a segment file (<20 digits>.log); log verify also a partition's directory or a node's data directory";
+const LOG_SUFFIX = ".log";
 const FAULTS_TOLD_MAX = 20;
 
 const inspectDeps = () => ({ files: createFiles(), checksum: createChecksum() });
 
 export async function logDump({ args, output }: Invocation): Promise<number> {
   const file = args[0] ?? "";
-  const print = batchPrinter(output);
+  if (isDirectory(file)) throw unusable(file, "it is a directory");
+  refuseOtherFile(file);
+  const printer = batchPrinter(output);
   let count = 0;
   const fault = await looking(() =>
     dumpLog(inspectDeps(), file, (batch) => {
-      count++;
-      print(batch);
+      if (count++ === 0) printer.head();
+      printer.row(batch);
     }),
   );
-  output.note(`${count} ${count === 1 ? "batch" : "batches"}`);
-  if (fault !== undefined) throw damaged([fault]);
+  if (count === 0 && fault === undefined) printer.head();
+  output.note(counted(count, "batch", "batches"));
+  if (fault !== undefined) throw damaged([fault], FILE_HINT);
   return EXIT.OK;
+}
+
+/** False also for what is not there: reading it says so. */
+const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+function refuseOtherFile(file: string): void {
+  if (file.endsWith(LOG_SUFFIX) || !existsSync(file)) return;
+  const beside = file.replace(/\.index$/, LOG_SUFFIX);
+  throw unusable(file, beside === file ? "it is no segment file" : `it is an offset index; its segment is ${beside}`);
+}
+
+function unusable(path: string, reason: string): CommandFailure {
+  return new CommandFailure({
+    code: "NO_SEGMENT_FILE",
+    message: `${path}: ${reason}`,
+    hint: HELP,
+    exitCode: EXIT.USAGE,
+  });
 }
 
 const COLUMNS = ["POSITION", "BYTES", "BASE", "LAST", "EPOCH", "RECORDS", "TIMESTAMP", "CODEC", "KIND"];
 const COLUMN_WIDTHS = [12, 9, 12, 12, 6, 8, 14, 7, 7];
 
 /** Rows are printed as they come: a segment may hold millions. */
-function batchPrinter(output: Output): (batch: BatchSummary) => void {
-  if (output.isJson) return (batch) => output.json("log.dump", { ...batch });
+function batchPrinter(output: Output): { head(): void; row(batch: BatchSummary): void } {
+  if (output.isJson) return { head: () => undefined, row: (batch) => output.json("log.dump", { ...batch }) };
   const layOut = (cells: readonly string[]) =>
     output.isTerminal
       ? cells.map((cell, column) => cell.padStart(COLUMN_WIDTHS[column] ?? 0)).join(" ")
       : cells.join("\t");
-  output.line(layOut(COLUMNS));
-  return (batch) => output.line(layOut(cellsOf(batch)));
+  return { head: () => output.line(layOut(COLUMNS)), row: (batch) => output.line(layOut(cellsOf(batch))) };
 }
 
 function cellsOf(batch: BatchSummary): string[] {
@@ -59,15 +82,27 @@ function cellsOf(batch: BatchSummary): string[] {
 }
 
 export async function logVerify({ args, output }: Invocation): Promise<number> {
-  const directory = args[0] ?? "";
-  const report = await looking(() => verifyDirectory(inspectDeps(), directory.replace(/(?<=.)\/+$/, "")));
-  const faults = faultsOf(report);
+  const path = (args[0] ?? "").replace(/(?<=.)\/+$/, "");
+  const isFile = existsSync(path) && !isDirectory(path);
+  if (isFile) refuseOtherFile(path);
+  const report = await looking(() => (isFile ? verifyFile(path) : verifyDirectory(inspectDeps(), path)));
+  const faults = [...report.faults, ...report.logs.flatMap((log) => log.faults)];
   printReport(output, report, faults);
-  if (faults.length > 0) throw damaged(faults);
+  if (faults.length > 0) throw damaged(faults, isFile ? FILE_HINT : DIRECTORY_HINT);
   return EXIT.OK;
 }
 
-function printReport(output: Output, report: DirectoryReport, faults: readonly Fault[]): void {
+type Report = Omit<DirectoryReport, "kind"> & { readonly kind: DirectoryReport["kind"] | "segment" };
+
+const DIRECTORY_HINT = "keep a copy of the directory before anything is changed in it";
+const FILE_HINT =
+  "a tail torn by a crash is no damage, but only ottla log verify of the node's data directory can tell; keep a copy before anything is changed";
+
+async function verifyFile(path: string): Promise<Report> {
+  return { kind: "segment", directory: dirname(path), logs: [await verifyLog(inspectDeps(), path)], faults: [] };
+}
+
+function printReport(output: Output, report: Report, faults: readonly Fault[]): void {
   if (output.isJson) {
     output.json("log.verify", { ...report, isGood: faults.length === 0, firstFault: faults[0] ?? null });
     return;
@@ -94,13 +129,18 @@ function describeFault({ file, position, offset, reason }: Fault): string {
   return `${[file, ...where.filter((part) => part !== "")].join(", ")}: ${reason}`;
 }
 
-function damaged(faults: readonly Fault[]): CommandFailure {
+function damaged(faults: readonly Fault[], hint: string): CommandFailure {
   const first = faults.find((fault) => fault.offset !== undefined) ?? faults[0];
   const offset = first?.offset === undefined ? "" : `first bad offset ${first.offset}: `;
   const message = `${offset}${first === undefined ? "" : describeFault(first)}`;
-  const hint = "keep a copy of the directory before anything is changed in it";
   return new CommandFailure({ code: "DATA_DAMAGED", message, hint, exitCode: EXIT.FAILED });
 }
+
+const REASONS: Readonly<Partial<Record<FileErrorKind, string>>> = {
+  "not-found": "no such file or directory",
+  denied: "permission denied",
+  io: "the disk failed to read it",
+};
 
 /** Words for what the file system says. */
 async function looking<T>(look: () => Promise<T>): Promise<T> {
@@ -109,7 +149,8 @@ async function looking<T>(look: () => Promise<T>): Promise<T> {
   } catch (thrown) {
     if (!(thrown instanceof FileError)) throw thrown;
     const exitCode = thrown.kind === "not-found" ? EXIT.NOT_FOUND : EXIT.FAILED;
-    const message = `${thrown.path}: ${thrown.kind === "not-found" ? "no such file or directory" : thrown.kind}`;
+    const reason = REASONS[thrown.kind] ?? (thrown.cause instanceof Error ? thrown.cause.message : thrown.kind);
+    const message = `${thrown.path}: ${reason}`;
     throw new CommandFailure({ code: "FILE_UNREADABLE", message, hint: HELP, exitCode }, thrown);
   }
 }

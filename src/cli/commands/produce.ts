@@ -2,14 +2,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Acks, Client, OutgoingRecord, Producer, ProducerOptions, TopicInfo } from "../../client/types.ts";
 import { OttlaError } from "../../model/errors.ts";
-import { EXIT } from "../../model/exit-codes.ts";
 import type { CompressionName } from "../../ports/codecs.ts";
 import { withClient } from "../client.ts";
 import type { Invocation } from "../invocation.ts";
 import { LineSplitter } from "../line-splitter.ts";
 import { ProduceTally } from "../produce-tally.ts";
-import { onStopSignals } from "../signals.ts";
-import { parseDuration, parseInteger, parsePair, parseSize, UsageError } from "../values.ts";
+import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { counted, parseDuration, parseInteger, parsePair, parseSize, UsageError } from "../values.ts";
 
 export interface ProduceFlags {
   readonly acks: string;
@@ -27,6 +26,8 @@ export interface ProduceFlags {
 const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] satisfies CompressionName[];
 /** How long Ctrl-C waits for answers that are on their way. */
 const INTERRUPT_GRACE_MS = 1000;
+/** How long they are waited for when nothing more can be sent. */
+const FAILURE_GRACE_MS = 5000;
 const PACE_MS = 50;
 /** Far more than is ever in flight to one broker; what waits beyond that makes nothing faster. */
 const BUFFER_BYTES = 16 * 1024 * 1024;
@@ -100,21 +101,41 @@ export async function produce({ args, flags, output }: Invocation<ProduceFlags>)
     refuseUnknownPartition(flags.partition, info);
     if (process.stdin.isTTY === true) output.note("one record per line; Ctrl-D ends");
     tally.startProgress();
-    const wasInterrupted = await new Feed({ producer, topic, maker, tally, rate }).run(info.maxMessageBytes);
-    // Without answers only a later request over the same connections tells that everything has arrived.
-    if (options.acks === 0 && !wasInterrupted) await client.admin().offsets(topic);
+    const end = await new Feed({ producer, topic, maker, tally, rate }).run(info.maxMessageBytes);
+    const failure = await settle(client, { end, topic, acks: options.acks ?? "all" });
     // After an ordinary end everything was flushed already.
     await producer.close({ timeoutMs: INTERRUPT_GRACE_MS });
     tally.finish(topic);
-    return wasInterrupted ? EXIT.SIGINT : tally.exitCode;
+    if (end.kind === "interrupted") return exitCodeOfSignal(end.signal);
+    if (tally.isTopicGone) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `topic ${topic} is not there any more`);
+    if (failure !== undefined) throw failure;
+    return tally.exitCode;
   };
   return withClient(flags, send, [options.compression ?? "none"]);
 }
 
+/** Why the command fails, if it does for another reason than its records. */
+async function settle(
+  client: Client,
+  { end, topic, acks }: { readonly end: FeedEnd; readonly topic: string; readonly acks: Acks },
+): Promise<Error | undefined> {
+  if (end.kind === "failed") return end.error;
+  // Without answers only a later request over the same connections tells that everything has arrived.
+  if (acks !== 0 || end.kind === "interrupted") return undefined;
+  return client
+    .admin()
+    .offsets(topic)
+    .then(
+      () => undefined,
+      (thrown: Error) => thrown,
+    );
+}
+
 function refuseUnknownPartition(partition: string | undefined, { name, partitions }: TopicInfo): void {
   if (partition === undefined || Number(partition) < partitions.length) return;
-  const message = `${name} has ${partitions.length} partitions, no partition ${partition}`;
-  throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", message);
+  const message = `${name} has ${counted(partitions.length, "partition")}, no partition ${partition}`;
+  const hint = `ottla topic describe ${name} shows them`;
+  throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", message, { hint });
 }
 
 interface FeedParts {
@@ -124,6 +145,12 @@ interface FeedParts {
   readonly tally: ProduceTally;
   readonly rate: number | undefined;
 }
+
+type FeedEnd =
+  | { readonly kind: "done" }
+  | { readonly kind: "interrupted"; readonly signal: StopSignal }
+  /** Nothing more can be sent. */
+  | { readonly kind: "failed"; readonly error: Error };
 
 /** Reads stdin to its end, to a signal, or to the first error after which nothing more can be sent. */
 class Feed {
@@ -135,30 +162,34 @@ class Feed {
     this.#parts = parts;
   }
 
-  /** True when a signal ended it. */
-  async run(maxMessageBytes: number): Promise<boolean> {
+  /** Never rejects. */
+  async run(maxMessageBytes: number): Promise<FeedEnd> {
     const { tally } = this.#parts;
     const splitter = new LineSplitter(maxMessageBytes, {
       onLine: (line, lineNumber) => this.#line(line, lineNumber),
-      onTooLong: (lineNumber) => tally.oversized(lineNumber),
+      onTooLong: (lineNumber, sizeBytes) => tally.oversized(lineNumber, sizeBytes),
     });
-    let interrupt = (): void => undefined;
-    const interrupted = new Promise<true>((resolve) => {
-      interrupt = () => resolve(true);
+    let off = (): void => undefined;
+    const interrupted = new Promise<FeedEnd>((resolve) => {
+      const onFirst = (signal: StopSignal) => resolve({ kind: "interrupted", signal });
+      off = onStopSignals({ onFirst, onAgain: endBySignal });
     });
-    const off = onStopSignals({ onFirst: interrupt, onAgain: () => process.exit(EXIT.SIGINT) });
-    const pumped = this.#pump(splitter).then(async () => {
-      await this.#parts.producer.flush().catch(() => undefined);
-      return false;
-    });
-    const wasInterrupted = await Promise.race([interrupted, pumped]);
-    if (wasInterrupted) {
-      process.stdin.destroy();
-      // What the reader meets after this is the destroyed stream, which says nothing new.
-      pumped.catch(() => undefined);
-    }
+    // What the reader meets after a signal is the destroyed stream, which says nothing new.
+    const pumped = this.#pump(splitter).then(
+      async (): Promise<FeedEnd> => {
+        await this.#parts.producer.flush().catch(() => undefined);
+        return { kind: "done" };
+      },
+      async (error: Error): Promise<FeedEnd> => {
+        const signal = AbortSignal.timeout(FAILURE_GRACE_MS);
+        await this.#parts.producer.flush({ signal }).catch(() => undefined);
+        return { kind: "failed", error };
+      },
+    );
+    const end = await Promise.race([interrupted, pumped]);
+    if (end.kind !== "done") process.stdin.destroy();
     off();
-    return wasInterrupted;
+    return end;
   }
 
   async #pump(splitter: LineSplitter): Promise<void> {
@@ -183,7 +214,7 @@ class Feed {
       return wait === undefined ? this.#pace(rate) : wait.then(() => this.#pace(rate));
     } catch (thrown) {
       if (!(thrown instanceof OttlaError) || thrown.code !== "MESSAGE_TOO_LARGE") throw thrown;
-      tally.oversized(lineNumber);
+      tally.oversized(lineNumber, line.length);
       return undefined;
     }
   }

@@ -3,6 +3,7 @@ import { EXIT } from "../../model/exit-codes.ts";
 import { createLogger } from "../../platform/logger.ts";
 import {
   type EffectiveConfig,
+  environmentRemarks,
   readDocument,
   resolveConfig,
   settingsOf,
@@ -13,7 +14,7 @@ import {
 import { CommandFailure, type Failure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { onStopSignals } from "../signals.ts";
+import { endBySignal, onStopSignals, type StopSignal } from "../signals.ts";
 
 export interface StartFlags {
   readonly config?: string;
@@ -23,6 +24,9 @@ export interface StartFlags {
   readonly set?: readonly string[];
   readonly check?: boolean;
 }
+
+/** A stop that takes all its time still gets to say how it ended. */
+const STOP_GRACE_MS = 500;
 
 function effectiveConfig(flags: StartFlags): EffectiveConfig {
   const document = flags.config === undefined ? undefined : readDocument(flags.config);
@@ -44,11 +48,12 @@ export async function serverStart({ flags, output }: Invocation<StartFlags>): Pr
   const { runNode, startFailureOf } = await import("../node-runner.ts");
   const { config } = effective;
   const logger = createLogger({ name: String(config["node.id"]), level: logLevel(output, flags.quiet === true) });
-  let onStop = (): void => undefined;
-  const stopAsked = new Promise<void>((resolve) => {
-    onStop = resolve;
+  for (const remark of environmentRemarks(process.env)) output.note(remark);
+  const stopAsked = new Promise<StopSignal>((resolve) => {
+    onStopSignals({ onFirst: resolve, onAgain: endBySignal });
   });
-  onStopSignals({ onFirst: () => onStop(), onAgain: () => process.exit(EXIT.SIGINT) });
+  const timeoutMs = config["shutdown.timeout.ms"];
+  const stopWatch = watchStop(stopAsked, timeoutMs, output);
   const fatal = (failure: Failure) => {
     output.failure(failure);
     process.exit(failure.exitCode);
@@ -64,9 +69,25 @@ export async function serverStart({ flags, output }: Invocation<StartFlags>): Pr
       pid: process.pid,
     });
   else output.line(`ready ${node.address}`);
-  await stopAsked;
+  const signal = await stopAsked;
+  const stoppingMs = performance.now();
   await node.stop();
+  // What made it take all its time may hold up the exit too.
+  if (performance.now() - stoppingMs >= timeoutMs) endBySignal(signal);
+  stopWatch.done();
   return EXIT.OK;
+}
+
+/** An ordered stop has its own limit; a start that hangs, or a disk that does, must not keep the process for longer. */
+function watchStop(stopAsked: Promise<StopSignal>, timeoutMs: number, output: Output): { done(): void } {
+  let limit: NodeJS.Timeout | undefined;
+  void stopAsked.then((signal) => {
+    limit = setTimeout(() => {
+      output.note(`not stopped within ${timeoutMs} ms (shutdown.timeout.ms): ended at once`);
+      endBySignal(signal);
+    }, timeoutMs + STOP_GRACE_MS);
+  });
+  return { done: () => clearTimeout(limit) };
 }
 
 const logLevel = (output: Output, isQuiet: boolean) => (output.verbosity > 0 ? "debug" : isQuiet ? "warn" : "info");

@@ -1,15 +1,9 @@
 // ottla topic create|ls|describe|delete.
 import { createInterface } from "node:readline/promises";
-import type {
-  Admin,
-  Client,
-  CreateTopicOptions,
-  PartitionInfo,
-  PartitionOffsets,
-  TopicInfo,
-} from "../../client/types.ts";
-import { ERRORS } from "../../model/errors.ts";
+import type { Admin, Client, CreateTopicOptions, PartitionOffsets, TopicInfo } from "../../client/types.ts";
+import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
+import { topicNameFault } from "../../model/topic-name.ts";
 import { timeoutOf, withClient } from "../client.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
@@ -40,11 +34,25 @@ function createOptions(flags: CreateFlags): CreateTopicOptions {
 export async function topicCreate({ args, flags, output }: Invocation<CreateFlags>): Promise<number> {
   const options = createOptions(flags);
   return eachName(args, { flags, output }, async (admin, name) => {
-    const topic = await admin.createTopic(name, options);
+    const topic = await admin.createTopic(name, options).catch((thrown: unknown) => {
+      throw withCreateHint(thrown, name);
+    });
     if (output.isJson)
       output.json("topic.create", { topic: topic.name, topicId: topic.topicId, partitions: topic.partitions.length });
     else output.line(`${topic.name}\t${counted(topic.partitions.length, "partition")}`);
   });
+}
+
+/** A name that is well formed was refused because of another topic's. */
+function withCreateHint(thrown: unknown, name: string): unknown {
+  if (
+    !(thrown instanceof OttlaError) ||
+    thrown.code !== "INVALID_TOPIC_EXCEPTION" ||
+    topicNameFault(name) !== undefined
+  )
+    return thrown;
+  const hint = "choose a name that differs from that topic's in more than . and _";
+  return new OttlaError(thrown.code, thrown.message, { cause: thrown, hint });
 }
 
 /** Runs an action for each name; a failed one is told and does not keep the others from being done. */
@@ -62,7 +70,8 @@ async function eachName(
       } catch (thrown) {
         if (names.length === 1) throw thrown;
         const failure = failureOf(thrown);
-        output.failure({ ...failure, message: `${name}: ${failure.message}` });
+        const isNamed = failure.message.split(/[\s:,;]+/).includes(name);
+        output.failure({ ...failure, message: isNamed ? failure.message : `${name}: ${failure.message}` });
         exitCode = EXIT.FAILED;
       }
     }
@@ -107,7 +116,8 @@ function topicSummary(topic: TopicInfo) {
 }
 
 export async function topicDescribe({ args, flags, output }: Invocation): Promise<number> {
-  return eachName(args, { flags, output }, async (admin, name) => {
+  const rows: string[][] = [];
+  const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
     const topic = await admin.describeTopic(name);
     // Offsets come from the leaders; without one the rest is still worth seeing.
     const offsets = await admin.offsets(name).catch((thrown: unknown) => {
@@ -133,12 +143,18 @@ export async function topicDescribe({ args, flags, output }: Invocation): Promis
     output.note(
       `topic ${topic.name}  id ${topic.topicId}  ${stateOf(topic)}${configs.length > 0 ? `  ${configs.join(" ")}` : ""}`,
     );
-    output.table(describeTable(topic.partitions, byPartition));
+    rows.push(...partitionRows(topic, byPartition));
   });
+  // One table of all topics, so that a script reads one header.
+  if (!output.isJson && rows.length > 0) output.table({ headers: DESCRIBE_COLUMNS, rows, right: [1, 2, 3, 6, 7] });
+  return exitCode;
 }
 
-function describeTable(partitions: readonly PartitionInfo[], offsets: ReadonlyMap<number, PartitionOffsets>) {
-  const rows = partitions.map((partition) => [
+const DESCRIBE_COLUMNS = ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"];
+
+function partitionRows({ name, partitions }: TopicInfo, offsets: ReadonlyMap<number, PartitionOffsets>): string[][] {
+  return partitions.map((partition) => [
+    name,
     String(partition.index),
     partition.leader < 0 ? "none" : String(partition.leader),
     String(partition.leaderEpoch),
@@ -147,7 +163,6 @@ function describeTable(partitions: readonly PartitionInfo[], offsets: ReadonlyMa
     String(offsets.get(partition.index)?.startOffset ?? "-"),
     String(offsets.get(partition.index)?.endOffset ?? "-"),
   ]);
-  return { headers: ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"], rows, right: [0, 1, 2, 5, 6] };
 }
 
 export interface DeleteFlags {
@@ -178,7 +193,7 @@ async function deleteTopic(
     throw new CommandFailure({
       code: "REQUEST_TIMED_OUT",
       message,
-      hint: ERRORS.TOPIC_ALREADY_EXISTS.hint,
+      hint: "ottla topic ls shows when it is gone; its name is free then",
       exitCode: EXIT.UNREACHABLE,
     });
   }
