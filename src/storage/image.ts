@@ -33,6 +33,20 @@ export interface LogImage {
   readonly damage: Damage | undefined;
 }
 
+/** A log that was just created. */
+export function emptyLogImage(logId: LogId, spec: LogSpec): LogImage {
+  return {
+    logId,
+    spec,
+    startOffset: 0,
+    endOffset: 0,
+    truncations: 0,
+    epochs: [],
+    segments: [],
+    damage: undefined,
+  };
+}
+
 export interface Image {
   readonly generation: number;
   readonly nextLogId: number;

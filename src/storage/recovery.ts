@@ -2,11 +2,11 @@
 // everything replayed is written and synced again, and a whole checkpoint is made before anything is called durable.
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
-import { toOffset } from "../model/ids.ts";
+import { toLogId, toOffset } from "../model/ids.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, syncDirectory } from "./faults.ts";
-import { decodeImage, type Image, type LogImage } from "./image.ts";
+import { decodeImage, emptyLogImage, type Image, type LogImage } from "./image.ts";
 import type { JournalFile } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
 import { FLAG_OPENS_EPOCH, KIND, type JournalRecord } from "./journal-record.ts";
@@ -113,17 +113,7 @@ async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number
 /** The image without the segments that the journal's LOG_START or TRUNCATE gave up: their files may be gone already. */
 function imageToOpen(history: LogHistory): LogImage {
   const { image } = history;
-  const empty = {
-    logId: history.logId as LogImage["logId"],
-    spec: history.spec,
-    startOffset: 0,
-    endOffset: 0,
-    truncations: 0,
-    epochs: [],
-    segments: [],
-    damage: undefined,
-  };
-  if (image === undefined) return empty;
+  if (image === undefined) return emptyLogImage(toLogId(history.logId), history.spec);
   if (history.damage !== undefined) return image;
   const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
   const segments = image.segments.filter((segment, place) => {

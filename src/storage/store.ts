@@ -9,7 +9,7 @@ import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./f
 import { Flusher } from "./flusher.ts";
 import { ByteWriter } from "./format.ts";
 import { HandleCache } from "./handle-cache.ts";
-import { type LogImage, writeSpec } from "./image.ts";
+import { emptyLogImage, type LogImage, writeSpec } from "./image.ts";
 import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
 import { KIND } from "./journal-record.ts";
 import { openLogDirectory, removeLogDirectory } from "./log-directory.ts";
@@ -214,16 +214,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#checkRunning();
     const body = new ByteWriter();
     writeSpec(body, spec);
-    const log = this.addLog({
-      logId,
-      spec,
-      startOffset: 0,
-      endOffset: 0,
-      truncations: 0,
-      epochs: [],
-      segments: [],
-      damage: undefined,
-    });
+    const log = this.addLog(emptyLogImage(logId, spec));
     try {
       await this.#control(KIND.CREATE, { log, body: body.bytes() });
     } catch (thrown) {
