@@ -35,7 +35,7 @@ export interface ClusterSources {
   readonly file: string;
   readonly dataDir: string | undefined;
   /** For a cluster of one node. */
-  readonly listeners: string | undefined;
+  readonly listeners?: string | undefined;
   readonly pairs: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
 }

@@ -165,7 +165,7 @@ describe("not the native protocol", () => {
   });
 
   it("plain HTTP: 426 with one coded line", async () => {
-    const answer = await fetch(`http://${cluster.address}/`);
+    const answer = await fetch(`http://${cluster.address}/nothing`);
     expect(answer.status).toBe(426);
     expect(await answer.text()).toMatch(/^error\[[A-Z_]+\]: .*\n$/);
   });

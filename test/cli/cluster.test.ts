@@ -2,6 +2,7 @@
 import { createServer } from "node:net";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
@@ -203,8 +204,30 @@ describe("server start", () => {
     for (const dir of [file, join(file, "below"), "/proc/ottla/data"]) {
       const { code, stderr } = await ottla(args(dir));
       expect(stderr).toMatch(/error\[DATA_DIR_READ_ONLY\]: /);
+      if (dir.startsWith(file)) expect(stderr).toContain(`${file} is not a directory`);
       expect(code).toBe(32);
     }
+  });
+
+  it("a start that hangs ends on a signal: after the shutdown timeout, and at once on the second", async () => {
+    const dir = join(folder.path, "hangs");
+    mkdirSync(dir);
+    // Nobody ever writes to it: reading it waits for ever, as on a disk that does not answer.
+    expect(spawnSync("mkfifo", [join(dir, "superblock")]).status).toBe(0);
+    const stop = async (timeout: string, ...signals: NodeJS.Signals[]) => {
+      const child = start([...args(dir).filter((arg) => arg !== "-q"), "-X", `shutdown.timeout.ms=${timeout}`]);
+      const done = collect(child);
+      await outputMatching(child, "stderr", /node_starting/);
+      for (const [index, signal] of signals.entries()) {
+        // A signal within 500 ms of the first counts as the same one.
+        if (index > 0) await delay(600);
+        child.kill(signal);
+      }
+      const { signal } = await done;
+      return signal;
+    };
+    expect(await stop("200ms", "SIGTERM")).toBe("SIGTERM");
+    expect(await stop("60s", "SIGTERM", "SIGINT")).toBe("SIGINT");
   });
 
   it("refuses another node's directory", async () => {

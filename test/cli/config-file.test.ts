@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { planCluster } from "../../src/cli/cluster-file.ts";
 import {
+  environmentRemarks,
   readDocument,
   resolveConfig,
   settingsOf,
@@ -39,6 +40,18 @@ const fromFile = (text: string) => {
   const document = readDocument(file(text));
   return settingsOf(document, document.root);
 };
+
+describe("the environment", () => {
+  it("has remarks about names that nothing reads, with the nearest key", () => {
+    const environment = { OTTLA_SEGMNT_BYTES: "1", OTTLA_NODE_ID: "1", OTTLA_BOOTSTRAP: "x", OTTLA_TEST_DIST: "d" };
+    expect(environmentRemarks(environment)).toEqual([
+      "warning: OTTLA_SEGMNT_BYTES is no configuration key: did you mean OTTLA_SEGMENT_BYTES?",
+    ]);
+    expect(environmentRemarks({ OTTLA_COLOUR: "1", HOME: "/" })).toEqual([
+      "warning: OTTLA_COLOUR is no configuration key",
+    ]);
+  });
+});
 
 describe("precedence", () => {
   it("flag > -X > environment > file > default, each with its origin", () => {
@@ -106,6 +119,12 @@ describe("faults name file, line and key", () => {
 describe("cluster file", () => {
   const plan = (text: string, pairs: string[] = []) =>
     planCluster({ file: file(text), dataDir: folder, pairs, environment: {} });
+
+  it("--listeners wins for the one node", () => {
+    const sources = { file: "cluster.example.json", dataDir: "/d", pairs: ["listeners=ws://b:1"], environment: {} };
+    const { nodes } = planCluster({ ...sources, listeners: "ws://127.0.0.1:7171" });
+    expect(nodes.map((node) => node.config.listeners)).toEqual(["ws://127.0.0.1:7171"]);
+  });
 
   it("the example is good", () => {
     const { nodes, cluster } = planCluster({ file: "cluster.example.json", dataDir: "/d", pairs: [], environment: {} });

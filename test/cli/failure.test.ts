@@ -5,6 +5,7 @@ import { CommandFailure, failureLines, failureOf, stackOf } from "../../src/cli/
 import { startFailureOf } from "../../src/cli/node-runner.ts";
 import { alignedTable, failureText, tabbedTable } from "../../src/cli/output.ts";
 import { readable } from "../../src/cli/log-tail.ts";
+import { type RemarkStyle, stderrLogger } from "../../src/cli/client.ts";
 import { UsageError } from "../../src/cli/values.ts";
 import { brokerConfigSchema } from "../../src/model/config.ts";
 import { type ErrorName, OttlaError } from "../../src/model/errors.ts";
@@ -19,6 +20,11 @@ describe("failureOf", () => {
     ["REQUEST_TIMED_OUT", EXIT.UNREACHABLE],
     ["UNKNOWN_TOPIC_OR_PARTITION", EXIT.NOT_FOUND],
     ["CONFIG_UNREADABLE", EXIT.USAGE],
+    ["INVALID_TOPIC_EXCEPTION", EXIT.USAGE],
+    ["INVALID_PARTITIONS", EXIT.USAGE],
+    ["INVALID_REPLICATION_FACTOR", EXIT.USAGE],
+    ["INVALID_CONFIG", EXIT.USAGE],
+    ["INVALID_REQUIRED_ACKS", EXIT.USAGE],
     ["DATA_DIR_LOCKED", EXIT.DATA_DIR_REFUSED],
     ["DATA_DIR_FOREIGN", EXIT.DATA_DIR_REFUSED],
     ["DATA_DIR_NEWER", EXIT.DATA_DIR_REFUSED],
@@ -103,6 +109,27 @@ describe("words", () => {
     expect(readable(line)).toBe("03:04:05.678 error node_failed code=X");
     expect(readable("FATAL ERROR: heap out of memory")).toBe("FATAL ERROR: heap out of memory");
     expect(readable("x".repeat(500))).toHaveLength(200);
+  });
+});
+
+describe("what the client says by itself", () => {
+  const heard = (style: RemarkStyle) => {
+    const said: string[] = [];
+    const logger = stderrLogger(style, {}, (text) => void said.push(text));
+    logger.warn("broker_lost", { address: "127.0.0.1:7070" });
+    logger.info("broker_back", { address: "127.0.0.1:7070" });
+    logger.info("anything", { else: 1 });
+    return said;
+  };
+
+  it("a lost broker and its return are told in words without -v, and not with --quiet", () => {
+    const words = ["lost the broker at 127.0.0.1:7070, trying again\n", "the broker at 127.0.0.1:7070 is back\n"];
+    expect(heard({ verbosity: 0, isJson: false })).toEqual(words);
+    expect(heard({ verbosity: 1, isJson: false })).toEqual([...words, "info: anything else=1\n"]);
+    expect(heard({ verbosity: -1, isJson: false })).toEqual([]);
+    expect(heard({ verbosity: 0, isJson: true }).map((line) => JSON.parse(line) as unknown)).toEqual(
+      words.map((remark) => ({ _version: 1, remark: remark.trim() })),
+    );
   });
 });
 

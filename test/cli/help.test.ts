@@ -1,5 +1,7 @@
 // What needs no broker: help, usage errors, the error table, completion, start time.
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ensureBuilt, MAIN, ottla } from "./support.ts";
@@ -96,7 +98,7 @@ describe("usage errors end with 2 and one line with a hint", () => {
       'error[USAGE]: -f: unknown escape "%q"\nhint: use %t %p %o %T %k %v %h %K %V %e or %%\n',
     ],
     [["topic", "create", "t", "-P", "0"], 'error[USAGE]: --partitions takes an integer, 1 or more, not "0"\n'],
-    [["-b", "nowhere", "topic", "ls"], 'error[USAGE]: --bootstrap takes host:port[,host:port...], not "nowhere"\n'],
+    [["-b", "a:b", "topic", "ls"], 'error[USAGE]: --bootstrap takes host[:port][,host[:port]...], not "a:b"\n'],
     [["completion", "tcsh"], 'error[USAGE]: completion takes bash, zsh or fish, not "tcsh"\n'],
     [["server", "start", "-X", "node.id"], 'error[USAGE]: -X takes key=value, not "node.id"\n'],
   ] as const)("%j", async (args, expected) => {
@@ -127,6 +129,39 @@ describe("no broker", () => {
     expect(stderr).toMatch(/^error\[CONNECTION_FAILED\]: .*127\.0\.0\.1:1/);
     expect(stderr).toContain("\nhint: ");
     expect(code).toBe(3);
+  });
+
+  it("a bare --timeout is in seconds; with --json also the remark that it waits is JSON", async () => {
+    const startedMs = performance.now();
+    const { code, stderr } = await ottla(["topic", "ls", "-b", "127.0.0.1:1", "--timeout", "2", "--json"]);
+    expect(performance.now() - startedMs).toBeGreaterThan(1900);
+    const lines = stderr.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { _version: 1, remark: "waiting for a broker at 127.0.0.1:1" },
+      { _version: 1, error: { code: "CONNECTION_FAILED", exitCode: 3 } },
+    ]);
+    expect(code).toBe(3);
+  });
+
+  it("says when a port is another program's", async () => {
+    const ask = async (onSocket: (socket: Socket) => void) => {
+      const server = createServer((socket) => {
+        socket.on("error", () => undefined);
+        onSocket(socket);
+      }).listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const { port } = server.address() as AddressInfo;
+      const result = await ottla(["topic", "ls", "-b", `127.0.0.1:${port}`, "--timeout", "1s"]);
+      server.close();
+      return result;
+    };
+    const banner = await ask((socket) => socket.write("SSH-2.0-OpenSSH\r\n"));
+    expect(banner.stderr).toMatch(/^error\[PROTOCOL_ERROR\]: 127\.0\.0\.1:\d+ answers, but is no Ottla broker\n/m);
+    const dropping = await ask((socket) => socket.once("data", () => socket.destroy()));
+    expect(dropping.stderr).toMatch(/\nhint: it takes connections but drops them: .*--bootstrap/);
+    const silent = await ask(() => undefined);
+    expect(silent.stderr).toMatch(/error\[CONNECTION_FAILED\]: 127\.0\.0\.1:\d+: no answer/);
+    expect([banner, dropping, silent].map((result) => result.code)).toEqual([3, 3, 3]);
   });
 
   it("the flag wins over the environment", async () => {
@@ -175,6 +210,7 @@ describe("errors", () => {
     const { code, stderr } = await ottla(["errors", "STORAGE_FUL"]);
     expect(stderr).toContain("did you mean STORAGE_FULL?");
     expect(code).toBe(4);
+    expect((await ottla(["errors", "nope"])).stderr).toContain("hint: ottla errors lists all");
   });
 });
 

@@ -34,7 +34,11 @@ describe("HTTP", () => {
   it("/metrics is Prometheus text, /version JSON, anything else is not ours", async () => {
     expect((await answered("/metrics", sources(true, true)))?.body).toContain("ottla_partitions 3\n");
     expect(JSON.parse((await answered("/version", sources(true, true)))?.body ?? "")).toMatchObject({ name: "ottla" });
-    expect(await answered("/", sources(true, true))).toBeUndefined();
+    expect(await answered("/", sources(true, true))).toMatchObject({
+      status: 200,
+      body: expect.stringMatching(/^Ottla .*\/livez \/readyz \/metrics \/version.*\n$/) as string,
+    });
+    expect(await answered("/health", sources(true, false))).toEqual(await answered("/readyz", sources(true, false)));
     expect(await answered("/metricsx", sources(true, true))).toBeUndefined();
   });
 });

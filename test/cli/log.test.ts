@@ -1,6 +1,6 @@
 // ottla log dump|verify on the files that a real node left, whole and damaged.
-import { copyFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ensureBuilt, json, ottla, outputMatching, SMALL_NODE, start, temporaryFolder } from "./support.ts";
 
@@ -50,6 +50,23 @@ describe("log dump", () => {
     ]);
   });
 
+  it("takes segment files only, and says what it was given; no header before an error", async () => {
+    const cases: [string, RegExp][] = [
+      [dir, /it is a directory\nhint: log dump takes a segment file/],
+      [join(dir, segment.replace(".log", ".index")), /an offset index; its segment is .*\.log\n/],
+      [join(dir, "superblock"), /no segment file\nhint: /],
+    ];
+    for (const [path, pattern] of cases) {
+      const { code, stdout, stderr } = await ottla(["log", "dump", path]);
+      expect(stderr).toMatch(/^error\[NO_SEGMENT_FILE\]: /);
+      expect(stderr).toMatch(pattern);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    }
+    const junk = join(folder.path, "junk.log");
+    writeFileSync(junk, "x".repeat(200));
+    expect(await ottla(["log", "dump", junk])).toMatchObject({ code: 1, stdout: "" });
+  });
+
   it("does not know a file that is not there", async () => {
     const { code, stderr } = await ottla(["log", "dump", join(dir, "none.log")]);
     expect(stderr).toMatch(/^error\[FILE_UNREADABLE\]: .*none\.log: no such file/);
@@ -64,6 +81,19 @@ describe("log verify", () => {
     expect(stdout).toMatch(new RegExp(`\\n${segment}\\t0\\t6\\t3\\t6\\t\\d+\\t0\\tok\\n`));
     expect(code).toBe(0);
     expect((await ottla(["log", "verify", `${join(dir, "t-0")}/`])).code).toBe(0);
+  });
+
+  it("takes one segment file too", async () => {
+    const { code, stdout, stderr } = await ottla(["log", "verify", join(dir, segment)]);
+    expect(stderr).toBe("segment: 1 file, all good\n");
+    expect(stdout).toMatch(/\n00000000000000000000\.log\t0\t6\t3\t6\t\d+\t0\tok\n/);
+    expect(code).toBe(0);
+    const damaged = join(folder.path, "alone", "00000000000000000000.log");
+    mkdirSync(dirname(damaged));
+    writeFileSync(damaged, readFileSync(join(dir, segment)).subarray(0, -1));
+    const torn = await ottla(["log", "verify", damaged, "--json"]);
+    expect(json(torn)).toMatchObject({ kind: "segment", isGood: false, firstFault: { offset: 4 } });
+    expect(torn.code).toBe(1);
   });
 
   it("a flipped bit: exit 1 with the first bad offset, nothing changed", async () => {

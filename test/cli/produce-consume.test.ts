@@ -47,7 +47,7 @@ describe("topics", () => {
     expect(list.stdout).toMatch(/^TOPIC\tPARTITIONS\tREPLICAS\tSTATE\n(.*\n)*access-log\t3\t1\tok\n/);
     const described = await cluster.run(["topic", "describe", "access-log"]);
     expect(described.stdout).toMatch(
-      /^PARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tEND\n0\t1\t\d+\t1\t1\t0\t0\n1\t/,
+      /^TOPIC\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tEND\naccess-log\t0\t1\t\d+\t1\t1\t0\t0\naccess-log\t1\t/,
     );
     expect(json(await cluster.run(["topic", "describe", "access-log", "--json"]))).toMatchObject({
       _command: "topic.describe",
@@ -63,14 +63,30 @@ describe("topics", () => {
     expect((await cluster.run(["topic", "create", "access-log"])).code).toBe(0);
   });
 
+  it("several are described in one table; what is not there is told once", async () => {
+    await create("left", "-P", "1");
+    await create("right", "-P", "1");
+    const { code, stdout, stderr } = await cluster.run(["topic", "describe", "left", "nosuch", "right"]);
+    expect(stdout).toMatch(/^TOPIC\tPARTITION\t.*\nleft\t0\t.*\nright\t0\t.*\n$/);
+    expect(stderr).toMatch(/error\[UNKNOWN_TOPIC_OR_PARTITION\]: nosuch: (?!nosuch)/);
+    expect(code).toBe(1);
+    expect((await cluster.run(["topic", "rm", "left", "right", "-y"])).code).toBe(0);
+  });
+
   it("refusals have codes", async () => {
     await create("twice");
+    await create("a.b", "-P", "1");
     const refusals: [string[], RegExp, number][] = [
-      [["topic", "create", "twice"], /^error\[TOPIC_ALREADY_EXISTS\]/, 1],
-      [["topic", "create", "a b"], /^error\[INVALID_TOPIC_EXCEPTION\]/, 1],
-      [["topic", "create", "many", "-P", "999999999"], /^error\[INVALID_PARTITIONS\]/, 1],
-      [["topic", "create", "three", "-R", "3"], /^error\[INVALID_REPLICATION_FACTOR\]/, 1],
-      [["topic", "create", "odd", "-c", "colour=red"], /^error\[INVALID_CONFIG\].*colour/, 1],
+      [["topic", "create", "twice"], /^error\[TOPIC_ALREADY_EXISTS\].*\nhint: .*--if-not-exists/, 1],
+      [["topic", "create", "a b"], /^error\[INVALID_TOPIC_EXCEPTION\].*\nhint: use 1 to 249/, 2],
+      [["topic", "create", "a_b"], /^error\[INVALID_TOPIC_EXCEPTION\].*a\.b.*\nhint: choose a name that differs/, 2],
+      [["produce", "a.b", "-p", "1"], /: a\.b has 1 partition, no partition 1\nhint: ottla topic describe a\.b/, 4],
+      [["consume", "a.b", "-e", "-P", "1"], /a\.b has no partition 1\nhint: ottla topic describe a\.b/, 4],
+      [["consume", "a.b", "-o", "99999999"], /^error\[OFFSET_OUT_OF_RANGE\]: .*99999999 of a\.b-0.*: 0 to 0/, 1],
+      [["consume", "a.b", "-e", "-o", "1"], /^error\[OFFSET_OUT_OF_RANGE\]/, 1],
+      [["topic", "create", "many", "-P", "999999999"], /^error\[INVALID_PARTITIONS\]/, 2],
+      [["topic", "create", "three", "-R", "3"], /^error\[INVALID_REPLICATION_FACTOR\]/, 2],
+      [["topic", "create", "odd", "-c", "colour=red"], /^error\[INVALID_CONFIG\].*colour/, 2],
       [["topic", "describe", "none"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
       [["topic", "delete", "none", "-y"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
       [["topic", "delete", "twice"], /^error\[NOT_CONFIRMED\].*\nhint: add --yes/, 6],
@@ -169,6 +185,7 @@ describe("a file goes in and comes out", () => {
       [["-o", "-2"], "34"],
       [["-o", "-99"], "01234"],
       [["-o", "end"], ""],
+      [["-o", "5"], ""],
       [["-o", "@-1h"], "01234"],
       [["-o", "@0"], "01234"],
       [["-n", "3"], "012"],
@@ -193,6 +210,7 @@ describe("lines that are too long", () => {
     expect((await cluster.run(["consume", topic, "-e", "-q"])).stdout).toBe("one\nthree\nfive\n");
     const skipped = await cluster.run(["produce", topic, "--skip-oversized"], { input });
     expect(skipped.stderr).toContain("2 lines were too long");
+    expect(skipped.stderr).toContain("3 records acknowledged of 5 read");
     expect(skipped.code).toBe(0);
   });
 });
@@ -223,6 +241,42 @@ describe("pipes and signals", () => {
     const { code, stderr } = await done;
     expect(stderr).toContain("2 records acknowledged of 2 read");
     expect(code).toBe(130);
+  });
+
+  it("the topic is deleted under produce: the summary, and exit 4", async () => {
+    const topic = await create("vanishing", "-P", "1");
+    const child = start(["produce", topic], { env: { OTTLA_BOOTSTRAP: cluster.address } });
+    const done = collect(child);
+    child.stdin?.on("error", () => undefined);
+    child.stdin?.write("one\n");
+    await expect
+      .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
+      .toBe("one\n");
+    expect((await cluster.run(["topic", "delete", topic, "--yes", "--wait"])).code).toBe(0);
+    const feeding = setInterval(() => child.stdin?.write("more\n"), 50);
+    const { code, stderr } = await done;
+    clearInterval(feeding);
+    expect(stderr).toMatch(/^1 record acknowledged of \d+ read/m);
+    expect(stderr).toMatch(/^UNKNOWN_TOPIC_OR_PARTITION: \d+ records?\n(.*\n)*error\[UNKNOWN_TOPIC_OR_PARTITION\]: /m);
+    expect(code).toBe(4);
+  });
+
+  it.each(["produce", "consume"])("SIGTERM ends %s with 143", async (verb) => {
+    const topic = await create(`terminated-${verb}`, "-P", "1");
+    await cluster.run(["produce", topic], { input: "here\n" });
+    const child = start([verb, topic], { env: { OTTLA_BOOTSTRAP: cluster.address } });
+    const done = collect(child);
+    if (verb === "consume") await outputMatching(child, "stdout", /here\n/);
+    else {
+      child.stdin?.write("there\n");
+      await expect
+        .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
+        .toContain("there\n");
+    }
+    child.kill("SIGTERM");
+    const { code, stderr } = await done;
+    expect(code, stderr).toBe(143);
+    if (verb === "produce") expect(stderr).toContain("1 record acknowledged of 1 read");
   });
 
   it("consume without -e waits for more, and Ctrl-C ends it with 130", async () => {

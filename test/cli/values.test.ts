@@ -38,7 +38,8 @@ describe("flag values", () => {
   it("bootstrap takes lists with and without scheme", () => {
     expect(parseBootstrap("a:1, ws://b:2")).toEqual(["a:1", "b:2"]);
     expect(parseBootstrap("[::1]:7070")).toEqual(["[::1]:7070"]);
-    for (const text of ["", "a", "a:0", "a:70000", "a:b", "http://a:1", ","]) {
+    expect(parseBootstrap("a,[::1],ws://b:2")).toEqual(["a:7070", "[::1]:7070", "b:2"]);
+    for (const text of ["", "a b", "a:", "::1", "a:0", "a:70000", "a:b", "http://a:1", ","]) {
       expect(() => parseBootstrap(text)).toThrow(UsageError);
     }
   });
@@ -62,6 +63,9 @@ describe("flag values", () => {
     expect(nearest("segment.byte", known)).toBe("segment.bytes");
     expect(nearest("sgement.bytes", known)).toBe("segment.bytes");
     expect(nearest("zzz", known)).toBeUndefined();
+    expect(nearest("acts", ["acks"])).toBe("acks");
+    expect(nearest("nope", ["note.x", "none", "BUSY"])).toBe("none");
+    expect(nearest("nope", ["BUSY", "ropes"])).toBeUndefined();
   });
 
   it("byte counts read well", () => {
