@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { bytesEqual } from "../../src/base/bytes.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
+import { decodeRecords } from "../../src/model/records.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import type { BatchReport } from "../../src/client/types.ts";
 import { createAbort } from "./abort.ts";
 import { FakeBroker } from "./fake-broker.ts";
-import { createWorld } from "./world.ts";
+import { createWorld, toyCodecs } from "./world.ts";
 
 async function setUp(partitionCount = 1, maxMessageBytes?: number) {
   const world = createWorld();
@@ -304,6 +305,32 @@ describe("producer: a topic that vanishes", () => {
       [1, undefined],
       [3, "UNKNOWN_TOPIC_OR_PARTITION"],
     ]);
+  });
+});
+
+describe("producer: timestamps", () => {
+  it("stamps records with the time of their turn, and anew with each batch of a long turn", async () => {
+    const { world, time, broker, client } = await setUp();
+    const producer = client.producer({ lingerMs: 1_000, batchBytes: 300 });
+    await time.until(producer.prepare("t"));
+    const startMs = time.clock.wallMs();
+    const enqueue = (record: { timestamp?: number }) =>
+      void producer.enqueue("t", { value: "x".repeat(90), ...record });
+    enqueue({});
+    await time.pass(40);
+    enqueue({});
+    enqueue({ timestamp: 7 }); // two records fit: opens the second batch
+    time.stall(100);
+    enqueue({});
+    enqueue({}); // opens the third
+    enqueue({});
+    await time.until(producer.flush());
+    const { checksum } = world.deps;
+    const options = { checksum, codecs: toyCodecs, decompressedBytesMax: 1_000 };
+    const stamps = broker
+      .partition("t")
+      .batches.flatMap((batch) => [...decodeRecords(batch, options)].map(({ timestamp }) => timestamp));
+    expect(stamps.map((stamp) => (stamp === 7 ? 7 : stamp - startMs))).toEqual([0, 40, 7, 40, 40, 140]);
   });
 });
 

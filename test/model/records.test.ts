@@ -87,6 +87,20 @@ describe("control batches", () => {
 });
 
 describe("RecordBatchBuilder", () => {
+  it("D-26: gives a view of its buffer only when asked, and only when the batch is most of it", () => {
+    const builder = new RecordBatchBuilder({ limitBytes: 4_096 });
+    const options = { compression: "none", codecs, checksum } as const;
+    const record = (sizeBytes: number) => ({ key: null, value: new Uint8Array(sizeBytes), headers: [], timestamp: 1 });
+    builder.tryAppend(record(100));
+    expect(builder.owns(builder.build({ ...options, mayBeView: true }))).toBe(false);
+    builder.tryAppend(record(3_000));
+    expect(builder.owns(builder.build(options))).toBe(false);
+    const view = builder.build({ ...options, mayBeView: true });
+    expect(builder.owns(view)).toBe(true);
+    expect(view).toEqual(builder.build(options));
+    expect(builder.owns(builder.build({ ...options, mayBeView: true, compression: "gzip" }))).toBe(false);
+  });
+
   it("B-4, B-5: builds byte for byte what the naive twin builds", () => {
     fc.assert(
       fc.property(recordInputs, (records) => {
