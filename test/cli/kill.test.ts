@@ -62,3 +62,34 @@ describe("kill -9 of the node", () => {
     await new Promise((resolve) => again.node.once("close", resolve));
   });
 });
+
+describe("a node that is gone for a while", () => {
+  it("a tailing consume says so once, and once that it is back", async () => {
+    const dir = join(folder.path, "away");
+    const { node, address } = await startNode(dir, "ws://127.0.0.1:0");
+    const env = { OTTLA_BOOTSTRAP: address };
+    expect((await ottla(["topic", "create", "t"], { env })).code).toBe(0);
+    await ottla(["produce", "t"], { env, input: "before\n" });
+    const follower = start(["consume", "t"], { env });
+    const done = collect(follower);
+    await outputMatching(follower, "stdout", /before\n/);
+    const lost = outputMatching(follower, "stderr", /^lost the broker at \S+, trying again\n/m);
+    const back = outputMatching(follower, "stderr", /^the broker at \S+ is back\n/m);
+    const later = outputMatching(follower, "stdout", /after\n/);
+    node.kill("SIGKILL");
+    await lost;
+    const again = await startNode(dir, `ws://${address}`);
+    await back;
+    await ottla(["produce", "t"], { env, input: "after\n" });
+    await later;
+    follower.kill("SIGTERM");
+    const { code, stderr } = await done;
+    expect(stderr.split("\n").filter((line) => /the broker at/.test(line))).toEqual([
+      `lost the broker at ${address}, trying again`,
+      `the broker at ${address} is back`,
+    ]);
+    expect(code).toBe(143);
+    again.node.kill("SIGTERM");
+    await new Promise((resolve) => again.node.once("close", resolve));
+  });
+});
