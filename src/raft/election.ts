@@ -60,9 +60,15 @@ export function campaign(state: RaftState, { isTransfer }: { readonly isTransfer
 
 const otherVoters = (state: RaftState): ReplicaId[] => state.configuration.voters.filter((id) => id !== state.self);
 
-/** True when the request is not even looked at: its term is not adopted. */
-export const isDisturbance = (state: RaftState, { isTransfer }: VoteRequest): boolean =>
-  !isTransfer && state.hasLiveLeader && !mutant("M33r");
+/**
+ * True when the request is not even looked at, and its term not adopted: a leader is alive. The leader itself asking for a
+ * vote in a later term is the best proof that it leads no more: it restarted (D-1), or stepped down.
+ */
+export function isDisturbance(state: RaftState, { from, isTransfer }: VoteRequest): boolean {
+  const { role } = state;
+  if (role.kind === "follower" && role.leader === from) role.leader = null;
+  return !isTransfer && state.hasLiveLeader && !mutant("M33r");
+}
 
 export function refuseVote(state: RaftState, request: VoteRequest): void {
   state.sendInTerm({ kind: "voteResponse", to: request.from, isPreVote: request.isPreVote, isGranted: false });

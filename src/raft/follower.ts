@@ -1,5 +1,5 @@
 // A follower: takes over the leader's log. Raft paper 5.3.
-import { present } from "../base/assert.ts";
+import { assert, present } from "../base/assert.ts";
 import type { RaftState } from "./raft-state.ts";
 import type { Append, Heartbeat } from "./types.ts";
 
@@ -12,6 +12,7 @@ export function handleAppend(state: RaftState, append: Append): void {
   const { log } = state;
   const { start, prevTerm, entries, commitEnd, from: to } = append;
   const end = start + entries.length;
+  checkCommitted(state, append);
   if (start < log.commitEnd && end <= log.commitEnd) {
     // Committed here, so the same there: there is nothing to compare, and its beginning may be cut off already.
     state.sendAfterSync({ kind: "appendMatched", to, end: log.commitEnd });
@@ -26,6 +27,18 @@ export function handleAppend(state: RaftState, append: Append): void {
   takeOver(state, append);
   commitTo(state, Math.min(commitEnd, end));
   state.sendAfterSync({ kind: "appendMatched", to, end });
+}
+
+/** Q-10: what is committed here is the same there, or one of the two is broken beyond repair and must stop. */
+function checkCommitted({ log }: RaftState, { from, entries }: Append): void {
+  for (const { index, term } of entries) {
+    if (index >= log.commitEnd) return;
+    if (index < log.start || log.at(index).term === term) continue;
+    assert(
+      false,
+      `${from} has term ${term} at ${index}, committed here up to ${log.commitEnd} is term ${log.at(index).term}`,
+    );
+  }
 }
 
 function takeOver(state: RaftState, { entries }: Append): void {

@@ -251,7 +251,7 @@ export class RaftLog {
     this.#pending = [];
     this.#handedEnd = this.#writtenEnd = this.#durableEnd;
     this.#cutSuffixTo = this.#durableEnd;
-    this.#cutPrefixTo = this.#start;
+    this.#cutPrefixTo = this.#start > 0 ? this.#start : null;
   }
 
   checkInvariants(): void {

@@ -194,7 +194,12 @@ export class Cluster {
   }
 
   /** A leader, with everything that it has agreed on by all these nodes. */
-  elect(name: string, among?: readonly string[]): void {
+  elect(name: string, among: readonly string[] = this.up.map((node) => node.id)): void {
+    // Whoever still believes in another leader hears that nobody listens there.
+    for (const one of among) {
+      const { leader } = this.core(one);
+      if (leader !== null && leader !== id(name)) this.core(one).peerUnreachable(leader);
+    }
     this.core(name).campaign();
     this.stabilize(among);
     assert(this.core(name).role === "leader", `${name} is ${this.core(name).role}`);
@@ -207,6 +212,23 @@ export class Cluster {
 
   tick(name: string, count = 1): void {
     for (let at = 0; at < count; at++) this.core(name).tick();
+  }
+
+  /** A message as if `from` had sent it. */
+  step(message: Message): void {
+    this.core(message.to).step(message);
+  }
+
+  /** Takes and syncs until `name` has nothing to do; what it sent stays in the network. */
+  settle(name: string): void {
+    while (this.take(name) !== null || this.sync(name).length > 0);
+  }
+
+  /** What `name` sent since the last call, by kind. */
+  sentBy(name: string): Message[] {
+    const sent = this.network.filter(({ from }) => from === id(name));
+    this.network = this.network.filter(({ from }) => from !== id(name));
+    return sent;
   }
 
   crash(name: string): void {

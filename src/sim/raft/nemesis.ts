@@ -18,6 +18,7 @@ export class RaftNemesis {
     this.#world = world;
     this.#rng = rng;
     world.onDelicate = (replica, moment) => this.#maybeCrashAt(replica, moment);
+    world.onCampaign = (replica) => this.#maybeRival(replica);
     for (const kind of FAULTS) if (world.swarm.faultMeanMs[kind] > 0) this.#schedule(kind);
   }
 
@@ -108,7 +109,7 @@ export class RaftNemesis {
     this.#later(1500, () => this.#world.heal());
   }
 
-  #crash(replica: RaftReplica): void {
+  #crash(replica: RaftReplica, { restartMs = this.#rng.pick([5, 50, 1000]) } = {}): void {
     if (!replica.isUp) return;
     replica.crash();
     this.#world.trace(() => `${replica.id} crashes`);
@@ -116,7 +117,7 @@ export class RaftNemesis {
       if (this.#rng.chance(this.#world.swarm.refusedChance)) {
         this.#world.at(this.#rng.below(50), () => other.input((core) => core.peerUnreachable(replica.id)));
       }
-    this.#later(this.#rng.pick([5, 50, 1000]), () => {
+    this.#later(restartMs, () => {
       if (!replica.isUp && !replica.isWiped) replica.start();
     });
   }
@@ -126,11 +127,23 @@ export class RaftNemesis {
     const chance = { vote: crashAtVote, lead: crashAtLead, install: crashAtInstall }[moment];
     if (this.#isOver || !this.#rng.chance(chance)) return;
     const { life } = replica;
-    this.#later(moment === "lead" ? 30 : syncMsMean, () => {
+    // A vote is lost only before its sync, and missed only if the node is back before the next one asks.
+    const [meanMs, restartMs] = { vote: [0.3, 1], lead: [30, 50], install: [syncMsMean, 50] }[moment] as [
+      number,
+      number,
+    ];
+    this.#later(meanMs, () => {
       if (replica.life !== life) return;
       this.#world.mark(`crash at ${moment}`);
-      this.#crash(replica);
+      this.#crash(replica, { restartMs });
     });
+  }
+
+  #maybeRival(replica: RaftReplica): void {
+    const others = this.#live.filter((other) => other !== replica);
+    if (this.#isOver || others.length === 0 || !this.#rng.chance(this.#world.swarm.rivalChance)) return;
+    const rival = this.#rng.pick(others);
+    this.#world.at(this.#rng.below(500) / 100, () => rival.input((core) => core.campaign()));
   }
 
   #transfer(): void {

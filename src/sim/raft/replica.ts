@@ -39,6 +39,7 @@ export class RaftReplica implements Watched {
   #arriving: { readonly meta: SnapshotMeta; readonly bytes: Uint8Array } | null = null;
   #isSavingSnapshot = false;
   #diskFailures = 0;
+  #isCampaigning = false;
   #state = 0;
   #stateEnd = 0;
   #leaderTerm = 0;
@@ -203,6 +204,8 @@ export class RaftReplica implements Watched {
 
   #observe(core: RaftNode): void {
     const { checker } = this.#world;
+    if (core.role === "preCandidate" && !this.#isCampaigning) this.#world.onCampaign?.(this);
+    this.#isCampaigning = core.role === "preCandidate";
     if (core.role === "leader" && core.term !== this.#leaderTerm) {
       this.#leaderTerm = core.term;
       checker.becameLeader(this, core.term);

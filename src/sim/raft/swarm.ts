@@ -42,6 +42,8 @@ export interface RaftSwarm {
   readonly crashAtVote: number;
   readonly crashAtLead: number;
   readonly crashAtInstall: number;
+  /** Chance that somebody else campaigns at about the same time. */
+  readonly rivalChance: number;
   /** Chance that a crash is noticed by the others as refused connections (D-22). */
   readonly refusedChance: number;
   readonly settings: RaftSettings;
@@ -68,9 +70,10 @@ export function drawSwarm(rng: Rng): RaftSwarm {
     proposalMeanMs: isSmall ? rng.pick([25, 50]) : rng.pick([10, 25, 50]),
     snapshotEvery: rng.pick([5, 25, 100, 1000]),
     snapshotBytes: rng.pick([8, 24, 60]),
-    crashAtVote: rng.chance(0.6) ? 0 : rng.pick([0.1, 0.4]),
+    crashAtVote: rng.chance(0.6) ? 0 : rng.pick([0.2, 0.7]),
     crashAtLead: rng.chance(0.6) ? 0 : rng.pick([0.2, 0.6]),
     crashAtInstall: rng.chance(0.6) ? 0 : 0.3,
+    rivalChance: rng.chance(0.5) ? 0 : 0.7,
     refusedChance: rng.chance(0.5) ? 0 : 0.7,
     settings: {
       ...DEFAULT_SETTINGS,

@@ -32,6 +32,8 @@ export class RaftWorld {
   onTrace: ((line: string) => void) | undefined;
   /** Called at a moment at which a crash is worth more than at another one. */
   onDelicate: ((replica: RaftReplica, moment: Moment) => void) | undefined;
+  /** Called when a node asks for pre-votes. */
+  onCampaign: ((replica: RaftReplica) => void) | undefined;
   readonly #queue = new Heap<Event>((left, right) =>
     left.timeMs === right.timeMs ? left.sequence < right.sequence : left.timeMs < right.timeMs,
   );

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { runRaftSeed } from "../../src/sim/raft/run-raft-seed.ts";
+
+const SEEDS = Array.from({ length: 30 }, (_, at) => at + 1);
+
+describe("the simulator of the core alone", () => {
+  const results = SEEDS.map((seed) => runRaftSeed(seed));
+
+  it("30 seeds break nothing, and nearly all count", () => {
+    expect(results.flatMap(({ seed, violation }) => (violation === undefined ? [] : [{ seed, violation }]))).toEqual(
+      [],
+    );
+    expect(results.filter(({ notCounted }) => notCounted === undefined).length).toBeGreaterThanOrEqual(27);
+  });
+
+  it("a seed gives the same run each time, and another seed another one", () => {
+    const [first, other] = results;
+    expect(runRaftSeed(1)).toEqual(first);
+    expect(other?.hash).not.toBe(first?.hash);
+  });
+
+  it.each([
+    "leader elected",
+    "suffix cut",
+    "snapshot durable",
+    "log replaced by a snapshot",
+    "read answered",
+    "addLearner accepted",
+    "promote accepted",
+    "remove accepted",
+    "remove busy",
+    "transfer started",
+    "disk wiped",
+    "crash at vote",
+    "crash at lead",
+    "crash at install",
+    "only a core heals",
+    "left deaf",
+    "left mute",
+  ])("reaches: %s", (mark) => {
+    expect(results.some(({ marks }) => marks.has(mark))).toBe(true);
+  });
+});
