@@ -11,10 +11,12 @@ import { ConnectionSet } from "./connection-set.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FetchPurgatory } from "./fetch-purgatory.ts";
+import { MetadataAnswers } from "./metadata-answers.ts";
 import type { MetadataLog } from "./metadata-log.ts";
 import { BrokerMetrics } from "./metrics.ts";
 import { ProduceIntake } from "./produce-intake.ts";
 import { ReplicaManager } from "./replica-manager.ts";
+import { ScanGate } from "./scan-gate.ts";
 import type { Services } from "./services.ts";
 import { joinCluster, openMetadata, openStore } from "./start-up.ts";
 import { type ReconcilerDeps, TopicReconciler } from "./topic-reconciler.ts";
@@ -62,13 +64,13 @@ class BrokerShell implements Broker {
     this.#deps = deps;
     this.#config = config;
     this.#metrics = new BrokerMetrics(deps.metrics);
-    this.#accountant = new Accountant({
-      requestBytes: config["produce.inflight.bytes"],
-      unsentBytes: config["unsent.bytes"],
-      delayedRequests: config["delayed.requests.max"],
-    });
+    this.#accountant = this.#makeAccountant();
     this.#deadlines = new Deadlines(deps);
-    this.#messageBytesMax = Math.min(MESSAGE_BYTES_MAX, config["connection.inflight.bytes"]);
+    this.#messageBytesMax = Math.min(
+      MESSAGE_BYTES_MAX,
+      config["connection.inflight.bytes"],
+      config["produce.inflight.bytes"],
+    );
     this.#connections = this.#makeConnections();
     this.#failed = new Promise((_, reject) => {
       this.#rejectStart = reject;
@@ -182,6 +184,9 @@ class BrokerShell implements Broker {
       replicas,
       topics,
       intake: this.#intake,
+      metadataAnswers: new MetadataAnswers(clock),
+      scans: new ScanGate(),
+      defer: (work) => this.#defer(work),
       messageBytesMax: this.#messageBytesMax,
     };
     this.#dispatcher = new Dispatcher(services, (defect) => this.#defect(defect));
@@ -211,6 +216,19 @@ class BrokerShell implements Broker {
     }
   }
 
+  #defer(work: () => void): void {
+    this.#deps.timers.defer(() => this.#guard(work));
+  }
+
+  #makeAccountant(): Accountant {
+    const caps = {
+      produceBytes: this.#config["produce.inflight.bytes"],
+      unsentBytes: this.#config["unsent.bytes"],
+      delayedRequests: this.#config["delayed.requests.max"],
+    };
+    return new Accountant(caps, (work) => this.#defer(work));
+  }
+
   #makeConnections(): ConnectionSet {
     const { timers, clock, logger } = this.#deps;
     const host = {
@@ -219,6 +237,7 @@ class BrokerShell implements Broker {
       unsentBytesMax: this.#config["connection.unsent.bytes"],
       bodyBytesMax: this.#messageBytesMax,
       nowMs: () => clock.monoMs(),
+      defer: (work: () => void) => this.#defer(work),
       onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher?.dispatch(...request),
       guard: (work: () => void) => this.#guard(work),
     };
@@ -243,7 +262,7 @@ class BrokerShell implements Broker {
     this.#metrics.connections.set(this.#connections.count);
     this.#metrics.delayed.set(this.#accountant.delayedCount);
     this.#metrics.inFlight.set(this.#dispatcher?.inFlightCount ?? 0);
-    this.#metrics.requestBytes.set(this.#accountant.requests.usedBytes);
+    this.#metrics.requestBytes.set(this.#accountant.requestBytes);
     this.#metrics.unsentBytes.set(this.#accountant.unsent.usedBytes);
     const image = this.#metadata?.image;
     if (image === undefined || this.#replicas === undefined) return;

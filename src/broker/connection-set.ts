@@ -34,7 +34,8 @@ export class ConnectionSet {
       onClosed: (connection, reason) => this.#closed(connection, reason),
     };
     // A broker-wide account that was full has room: everybody who paused for it may read again.
-    host.accountant.requests.onRoom = () => this.#settleAll();
+    host.accountant.produce.onRoom = () => this.#settleAll();
+    host.accountant.control.onRoom = () => this.#settleAll();
     host.accountant.unsent.onRoom = () => this.#settleAll();
   }
 
@@ -94,10 +95,7 @@ export class ConnectionSet {
     this.#sweep = this.#deps.timers.after(SWEEP_MS, () => {
       this.#deps.host.guard(() => {
         const nowMs = this.#deps.host.nowMs();
-        for (const connection of [...this.#open]) {
-          connection.settle();
-          connection.closeIfSilent(nowMs);
-        }
+        for (const connection of [...this.#open]) connection.sweep(nowMs);
         this.#deps.onSweep();
       });
       if (!this.#isStopped) this.#armSweep();

@@ -1,11 +1,14 @@
-// One client connection: messages into requests, budgets into pause and resume (D-24, D-26). What one peer does wrong, or too slowly, stays
-// on its connection.
+// One client connection: messages into requests, budgets into pause and resume (D-24, D-26; the policy is in accountant.ts). What one peer does
+// wrong, too slowly or too much of, stays on its connection.
 import { Ring } from "../base/ring.ts";
 import type { ErrorName } from "../model/errors.ts";
 import type { MessageConnection } from "../ports/transport.ts";
+import { API } from "../wire/native/apis.ts";
 import { encodeRefusal, RequestAssembler } from "../wire/native/codec.ts";
-import { LIMITS, type DecodedRequest } from "../wire/native/protocol.ts";
-import type { Accountant } from "./accountant.ts";
+import { type DecodedRequest, LIMITS, type RequestHeader } from "../wire/native/protocol.ts";
+import { type Account, type Accountant, CONNECTION_SHARE_BYTES } from "./accountant.ts";
+import { AnswerRoom } from "./answer-room.ts";
+import { overheadBytesOf } from "./request-cost.ts";
 
 export interface ConnectionHost {
   readonly accountant: Accountant;
@@ -13,6 +16,8 @@ export interface ConnectionHost {
   readonly unsentBytesMax: number;
   readonly bodyBytesMax: number;
   nowMs(): number;
+  /** Runs the work in a later turn. */
+  defer(work: () => void): void;
   /** In arrival order. The bytes stay on the accounts until `release`. */
   onRequest(connection: ClientConnection, message: DecodedRequest, sizeBytes: number): void;
   onBroken(connection: ClientConnection, error: ErrorName, reason: string): void;
@@ -20,21 +25,22 @@ export interface ConnectionHost {
   guard(work: () => void): void;
 }
 
-/** Work that waits until the peer has taken what was sent. */
-type DrainWork = () => void;
-
-interface WaitingAnswer {
-  readonly sizeBytes: number;
-  readonly begin: () => void;
-}
-
 /** Work that ends with the connection it is for. */
 export interface ConnectionDependent {
   onConnectionClosed(): void;
 }
 
+/** A connection that has kept the loop busy for this long goes on in a later turn, after the others. */
+const SLICE_MS = 2;
+/** An incomplete message shorter than this may stay so. */
+const PARTIAL_BYTES = 1024;
+const MiB = 1024 * 1024;
+/** A peer that takes nothing for this long while others wait for room is cut. */
+const STALL_MS = 60_000;
+
 export class ClientConnection {
   readonly remote: string;
+  readonly answers: AnswerRoom;
   readonly #connection: MessageConnection;
   readonly #host: ConnectionHost;
   readonly #assembler: RequestAssembler;
@@ -44,19 +50,36 @@ export class ClientConnection {
   #isOpen = true;
   /** We have closed it: what still comes in is not looked at. */
   #isClosing = false;
-  /** Not yet serving: received messages wait, with reading paused. */
-  #held: Uint8Array[] | undefined;
+  /** False: nothing is served yet, what came in waits. */
+  #isServing = true;
+  /** No budget for the next message. */
+  #isBlocked = false;
+  /** The transport does not read. */
   #isPaused = false;
+  /** Has had its slice: goes on in a later turn. */
+  #isYielding = false;
+  #busyMs = 0;
+  /** Received, but not looked at. */
+  readonly #backlog = new Ring<Uint8Array>();
+  #backlogBytes = 0;
   #lastReceivedMs: number;
-  /** Bytes of requests received and not released, half received ones among them. */
+  /** When a sweep first saw the message that is incomplete now. */
+  #partialSinceMs: number | undefined;
+  /** Of `#backlogBytes` and the transport's incomplete message, as of the last sweep. */
+  #countedPartialBytes = 0;
+  #expectedBytes: number = LIMITS.ENVELOPE_BYTES;
+  /** Bytes of requests received and not released, a half received one with all that it announced among them. */
   #inFlightBytes = 0;
   /** The part of them that is no request yet. */
-  #unassembledBytes = 0;
-  #countedUnsentBytes = 0;
-  /** Answers being read. */
-  #reservedBytes = 0;
-  readonly #answerQueue = new Ring<WaitingAnswer>();
-  #onDrained: DrainWork[] = [];
+  #halfBytes = 0;
+  /** The half message's bodies have no room yet. */
+  #isAwaitingGrant = false;
+  readonly #inFlightIds = new Set<number>();
+  readonly #onTurn = (): void => {
+    this.#isYielding = false;
+    this.#busyMs = 0;
+    this.#work();
+  };
 
   constructor(connection: MessageConnection, host: ConnectionHost) {
     this.remote = connection.remote;
@@ -64,16 +87,18 @@ export class ClientConnection {
     this.#host = host;
     this.#assembler = new RequestAssembler({ bodyBytesMax: host.bodyBytesMax });
     this.#lastReceivedMs = host.nowMs();
+    this.answers = new AnswerRoom(connection, host.accountant.unsent, host.unsentBytesMax);
   }
 
   /** Once, in the turn in which the transport handed the connection out. `hold`: serve nothing before `serve()`. */
   start(options: { readonly hold: boolean }): void {
-    if (options.hold) this.#held = [];
+    this.#isServing = !options.hold;
     this.#connection.start({
       onReceive: (message) => this.#host.guard(() => this.#receive(message)),
       onClose: (reason) => this.#host.guard(() => this.#closed(reason)),
       onDrain: () => this.#host.guard(() => this.settle()),
     });
+    this.#connection.expect?.(this.#expectedBytes);
     this.#updatePause();
   }
 
@@ -89,138 +114,52 @@ export class ClientConnection {
     return this.#isPaused;
   }
 
-  /** The peer takes its answers too slowly, or all peers together do: send it no more large ones. */
-  get isUnsentFull(): boolean {
-    const { unsentBytes } = this.#connection;
-    return this.#isAtUnsentBound(unsentBytes) || (unsentBytes > 0 && this.#host.accountant.unsent.isFull);
-  }
-
-  /**
-   * Puts an answer that is to be read on the accounts; `releaseAnswerRoom` gives it back. While what is unsent and what is being read is at
-   * the bound, it waits in turn. When the connection is gone it waits no more: look whether the request is done.
-   */
-  acquireAnswerRoom(sizeBytes: number): Promise<void> | undefined {
-    if (this.#answerQueue.length === 0 && this.#hasAnswerRoom()) {
-      this.#reserve(sizeBytes);
-      return undefined;
-    }
-    return new Promise((begin) => this.#answerQueue.push({ sizeBytes, begin }));
-  }
-
-  releaseAnswerRoom(sizeBytes: number): void {
-    this.#reserve(-sizeBytes);
-    this.#beginAnswers();
-  }
-
-  #hasAnswerRoom(): boolean {
-    const bytes = this.#connection.unsentBytes + this.#reservedBytes;
-    return !this.#isAtUnsentBound(bytes) && (bytes === 0 || !this.#host.accountant.unsent.isFull);
-  }
-
-  #reserve(sizeBytes: number): void {
-    this.#reservedBytes += sizeBytes;
-    this.#host.accountant.unsent.add(sizeBytes);
-  }
-
-  #beginAnswers(): void {
-    while (this.#answerQueue.length > 0 && (!this.#isOpen || this.#hasAnswerRoom())) {
-      const next = this.#answerQueue.shift();
-      if (next === undefined) return;
-      this.#reserve(next.sizeBytes);
-      next.begin();
-    }
-  }
-
-  /** A little below the bound, so that envelopes and small answers still fit under it. */
-  #isAtUnsentBound(bytes: number): boolean {
-    return bytes * 16 >= this.#host.unsentBytesMax * 15;
-  }
-
   /** Begins to serve, with what came in meanwhile. */
   serve(): void {
-    const held = this.#held ?? [];
-    this.#held = undefined;
+    this.#isServing = true;
     this.#updatePause();
-    for (const message of held) this.#receive(message);
   }
 
   send(messages: readonly Uint8Array[]): void {
     if (!this.#isOpen) return;
     this.#connection.send(messages);
-    this.#countUnsent();
+    this.answers.count();
   }
 
-  /** Gives back a request's bytes: it is answered. */
-  release(sizeBytes: number): void {
-    this.#inFlightBytes -= sizeBytes;
-    this.#host.accountant.requests.add(-sizeBytes);
+  /** Gives back a request's bytes and its correlation id: it is answered. */
+  release({ api, correlationId }: Pick<RequestHeader, "api" | "correlationId">, sizeBytes: number): void {
+    this.#inFlightIds.delete(correlationId);
+    this.#charge(this.#accountOf(api), -sizeBytes);
     this.#updatePause();
-  }
-
-  /** Runs the work once there is room for answers again, or the connection is gone. */
-  whenDrained(work: DrainWork): void {
-    this.#onDrained.push(work);
   }
 
   /** Looks at the budgets again: after a drain, at each sweep, and when a broker-wide account has room again. */
   settle(): void {
-    this.#countUnsent();
+    this.answers.settle();
     this.#updatePause();
-    this.#runDrained();
-    this.#beginAnswers();
   }
 
-  #runDrained(): void {
-    if (this.#onDrained.length === 0 || (this.#isOpen && this.isUnsentFull)) return;
-    const works = this.#onDrained;
-    this.#onDrained = [];
-    for (const work of works) work();
-  }
-
-  /** D-24: owed bodies that do not come, and a first request that does not, end the connection; our own pause is no silence. */
-  closeIfSilent(nowMs: number): void {
-    if (this.#isPaused || (this.clientId !== undefined && !this.#assembler.owesBodies)) return;
-    if (nowMs - this.#lastReceivedMs < LIMITS.OWED_BODY_SILENCE_MS) return;
-    const awaited = this.#assembler.owesBodies ? "an announced body" : "the first request";
-    this.close(`no byte of ${awaited} for ${LIMITS.OWED_BODY_SILENCE_MS} ms`);
+  /** Once a second: budgets, and the ends of those who keep us waiting. */
+  sweep(nowMs: number): void {
+    this.#countPartial(nowMs);
+    this.settle();
+    this.#closeIfSilent(nowMs);
+    const { unsent } = this.#host.accountant;
+    if (this.answers.stalledMs(nowMs) < STALL_MS || !(unsent.isFull || unsent.isWaitedFor)) return;
+    this.#host.onBroken(this, "BUSY", "takes no answers while others wait for room");
+    this.destroy();
   }
 
   /** Sends what is enqueued, then closes. */
   close(reason: string): void {
     if (!this.#isOpen || this.#isClosing) return;
     this.#isClosing = true;
+    this.#clearBacklog();
     this.#connection.close(reason);
   }
 
   destroy(): void {
     this.#connection.destroy();
-  }
-
-  #receive(message: Uint8Array): void {
-    if (!this.#isOpen || this.#isClosing) return;
-    if (this.#held !== undefined) {
-      this.#held.push(message);
-      return;
-    }
-    this.#lastReceivedMs = this.#host.nowMs();
-    this.#inFlightBytes += message.length;
-    this.#unassembledBytes += message.length;
-    this.#host.accountant.requests.add(message.length);
-    const assembled = this.#assembler.push(message);
-    switch (assembled.kind) {
-      case "incomplete":
-        break;
-      case "message": {
-        const sizeBytes = this.#unassembledBytes;
-        this.#unassembledBytes = 0;
-        this.#host.onRequest(this, assembled.message, sizeBytes);
-        break;
-      }
-      case "broken":
-        this.refuse(assembled);
-        break;
-    }
-    this.#updatePause();
   }
 
   /** Tells a peer that broke the protocol why, where its request can be named, and cuts it off. */
@@ -231,34 +170,189 @@ export class ClientConnection {
     this.close(`${broken.error}: ${broken.reason}`);
   }
 
+  #accountOf(api: RequestHeader["api"]): Account {
+    const { accountant } = this.#host;
+    return api === API.PRODUCE ? accountant.produce : accountant.control;
+  }
+
+  #charge(account: Account, bytes: number): void {
+    this.#inFlightBytes += bytes;
+    account.add(bytes);
+  }
+
+  #receive(message: Uint8Array): void {
+    if (!this.#isOpen || this.#isClosing) return;
+    const nowMs = this.#host.nowMs();
+    this.#lastReceivedMs = nowMs;
+    this.#partialSinceMs = undefined;
+    if (this.#isBlocked || this.#isYielding || this.#backlog.length > 0) {
+      this.#backlog.push(message);
+      this.#backlogBytes += message.length;
+    } else {
+      this.#take(message);
+      this.#spend(nowMs);
+    }
+    this.#updatePause();
+  }
+
+  /** Goes on with what came in while there was no budget or no time for it. */
+  #work(): void {
+    while (this.#isOpen && !this.#isClosing && !this.#isBlocked && !this.#isYielding) {
+      const message = this.#backlog.shift();
+      if (message === undefined) break;
+      this.#backlogBytes -= message.length;
+      const startMs = this.#host.nowMs();
+      this.#take(message);
+      this.#spend(startMs);
+      this.#isBlocked = this.#mustWait();
+    }
+    this.#updatePause();
+  }
+
+  #spend(startMs: number): void {
+    this.#busyMs += this.#host.nowMs() - startMs;
+    if (this.#busyMs > SLICE_MS) this.#yield();
+  }
+
+  #yield(): void {
+    if (this.#isYielding) return;
+    this.#isYielding = true;
+    this.#host.defer(this.#onTurn);
+  }
+
+  #take(message: Uint8Array): void {
+    const isEnvelope = !this.#assembler.owesBodies;
+    const assembled = this.#assembler.push(message);
+    switch (assembled.kind) {
+      case "incomplete":
+        if (isEnvelope) this.#announced(message.length);
+        this.#expectNext();
+        break;
+      case "message":
+        this.#expectNext();
+        this.#request(assembled.message, isEnvelope ? message.length : 0);
+        break;
+      case "broken":
+        this.refuse(assembled);
+        break;
+    }
+  }
+
+  #request(message: DecodedRequest, envelopeBytes: number): void {
+    const { api, correlationId } = message.header;
+    if (this.#inFlightIds.has(correlationId)) {
+      const reason = `correlation id ${correlationId} is of a request that is not answered yet`;
+      this.refuse({ error: "BAD_ENVELOPE", reason, correlationId });
+      return;
+    }
+    this.#inFlightIds.add(correlationId);
+    const ownBytes = envelopeBytes + overheadBytesOf(message);
+    const sizeBytes = this.#halfBytes + ownBytes;
+    this.#halfBytes = 0;
+    this.#charge(this.#accountOf(api), ownBytes);
+    this.#host.onRequest(this, message, sizeBytes);
+  }
+
+  /** The envelope of a produce request (no other has bodies) has come: its bodies, once they have room. */
+  #announced(envelopeBytes: number): void {
+    const { produce } = this.#host.accountant;
+    this.#halfBytes += envelopeBytes;
+    this.#charge(produce, envelopeBytes);
+    const sizeBytes = this.#assembler.owedBytes;
+    if (produce.tryReserve(sizeBytes)) return this.#granted(sizeBytes);
+    this.#isAwaitingGrant = true;
+    const isOpen = () => this.#isOpen;
+    produce.wait({
+      sizeBytes,
+      get isWaiting() {
+        return isOpen();
+      },
+      onRoom: () => {
+        this.#isAwaitingGrant = false;
+        this.#lastReceivedMs = this.#host.nowMs();
+        this.#granted(sizeBytes);
+        this.#expectNext();
+        this.#updatePause();
+      },
+    });
+  }
+
+  #granted(sizeBytes: number): void {
+    this.#halfBytes += sizeBytes;
+    this.#inFlightBytes += sizeBytes;
+  }
+
+  /** What the transport may collect of one message: no more than has room. */
+  #expectNext(): void {
+    const bodyBytes = this.#isAwaitingGrant ? 0 : this.#assembler.nextBodyBytes;
+    const expectedBytes = Math.max(bodyBytes, LIMITS.ENVELOPE_BYTES);
+    if (expectedBytes === this.#expectedBytes) return;
+    this.#expectedBytes = expectedBytes;
+    this.#connection.expect?.(expectedBytes);
+  }
+
+  /** What is received and on no account yet; little, see `#expectNext`. */
+  #countPartial(nowMs: number): void {
+    const { partialBytes = 0 } = this.#connection;
+    const isGranted = this.#assembler.owesBodies && !this.#isAwaitingGrant;
+    const bytes = this.#isOpen ? this.#backlogBytes + (isGranted ? 0 : partialBytes) : 0;
+    const grownBytes = bytes - this.#countedPartialBytes;
+    this.#countedPartialBytes = bytes;
+    this.#host.accountant.control.add(grownBytes);
+    if (isGranted || this.#isPaused || partialBytes < PARTIAL_BYTES) this.#partialSinceMs = undefined;
+    else this.#partialSinceMs ??= nowMs;
+  }
+
+  /** D-24: what was begun must go on: an announced body, a message, a handshake. Our own pause is no silence, and no body is owed in one. */
+  #closeIfSilent(nowMs: number): void {
+    if (this.#isPaused) return;
+    const silentMs = nowMs - this.#lastReceivedMs;
+    const limitMs = LIMITS.OWED_BODY_SILENCE_MS;
+    if (this.#assembler.owesBodies) {
+      const { partialBytes = 0 } = this.#connection;
+      if (silentMs >= limitMs + (partialBytes / MiB) * 1000)
+        this.close(`BODY_MISMATCH: an announced body has not come within ${Math.round(silentMs)} ms`);
+    } else if (this.#partialSinceMs !== undefined && nowMs - this.#partialSinceMs >= limitMs) {
+      this.close(`BAD_ENVELOPE: a message is not complete after ${limitMs} ms`);
+    } else if (this.clientId === undefined && silentMs >= limitMs) {
+      this.close(`HANDSHAKE_REQUIRED: no first request for ${limitMs} ms`);
+    }
+  }
+
   #closed(reason: string): void {
     this.#isOpen = false;
-    this.#held = undefined;
-    this.#countUnsent();
-    this.release(this.#unassembledBytes);
-    this.#unassembledBytes = 0;
+    this.#clearBacklog();
+    this.#countPartial(0);
+    this.#charge(this.#host.accountant.produce, -this.#halfBytes);
+    this.#halfBytes = 0;
     for (const dependent of [...this.dependents]) dependent.onConnectionClosed();
-    this.#runDrained();
-    this.#beginAnswers();
+    this.answers.close();
     this.#host.onClosed(this, reason);
   }
 
-  #countUnsent(): void {
-    const unsentBytes = this.#isOpen ? this.#connection.unsentBytes : 0;
-    this.#host.accountant.unsent.add(unsentBytes - this.#countedUnsentBytes);
-    this.#countedUnsentBytes = unsentBytes;
+  #clearBacklog(): void {
+    this.#backlog.clear();
+    this.#backlogBytes = 0;
+  }
+
+  #mustWait(): boolean {
+    if (!this.#isServing || this.#isAwaitingGrant) return true;
+    if (this.#assembler.owesBodies) return false;
+    if (this.#inFlightBytes >= this.#host.inFlightBytesMax || this.answers.isFull) return true;
+    const { produce, control } = this.#host.accountant;
+    return this.#inFlightBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
   }
 
   #updatePause(): void {
-    if (!this.#isOpen) return;
-    const isFull =
-      this.#held !== undefined ||
-      this.#inFlightBytes >= this.#host.inFlightBytesMax ||
-      this.#host.accountant.requests.isFull ||
-      this.#isAtUnsentBound(this.#connection.unsentBytes);
-    if (isFull === this.#isPaused) return;
-    this.#isPaused = isFull;
-    if (isFull) this.#connection.pause();
+    if (!this.#isOpen || this.#isClosing) return;
+    this.#isBlocked = this.#mustWait();
+    const hasBacklog = this.#backlog.length > 0;
+    // In a turn of its own: we may be in the middle of a request whose answer made the room.
+    if (hasBacklog && !this.#isBlocked) this.#yield();
+    const mustPause = this.#isBlocked || hasBacklog;
+    if (mustPause === this.#isPaused) return;
+    this.#isPaused = mustPause;
+    if (mustPause) this.#connection.pause();
     else {
       this.#lastReceivedMs = this.#host.nowMs();
       this.#connection.resume();

@@ -44,7 +44,7 @@ export class Dispatcher implements RequestOwner {
   dispatch(connection: ClientConnection, message: DecodedRequest, sizeBytes: number): void {
     const { api, correlationId } = message.header;
     if (connection.clientId === undefined && api !== API.HELLO) {
-      connection.release(sizeBytes);
+      connection.release(message.header, sizeBytes);
       const reason = `the first request was ${API_NAMES[api]}, not hello`;
       connection.refuse({ error: "HANDSHAKE_REQUIRED", reason, correlationId });
       return;
@@ -60,7 +60,7 @@ export class Dispatcher implements RequestOwner {
     const { metrics, clock } = this.#services;
     this.inFlightCount--;
     metrics.answered(request.header.api, clock.monoMs() - request.receivedMs, failure !== undefined);
-    request.connection.release(request.sizeBytes);
+    request.connection.release(request.header, request.sizeBytes);
   }
 
   #handle(api: ApiKey, request: Request<ApiKey>): void {

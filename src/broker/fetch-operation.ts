@@ -7,6 +7,7 @@ import type { API, FetchRequest, FetchResponse } from "../wire/native/apis.ts";
 import { splitBodies } from "../wire/native/codec.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { HighWatermarkWaiter, Replica } from "./replica.ts";
+import { ParkedFetch } from "./parked-fetch.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
 import type { Request } from "./request.ts";
 import type { Services } from "./services.ts";
@@ -33,12 +34,14 @@ interface Pass {
   readonly results: readonly EntryResult[];
   readonly sizeBytes: number;
   readonly hasError: boolean;
+  /** There was something to read, but no batch of it fitted into a small answer. */
+  readonly isStarved: boolean;
 }
 
 export interface FetchBounds {
   readonly minBytes: number;
   readonly maxBytes: number;
-  /** Most that the answer takes, but for a single larger batch. */
+  /** Most that one look may read: `maxBytes`, or a single larger batch. */
   readonly answerBytesMax: number;
   readonly waitMs: number;
 }
@@ -48,7 +51,10 @@ export class FetchOperation implements HighWatermarkWaiter {
   readonly #services: Services;
   readonly #bounds: FetchBounds;
   readonly #expiresAtMs: number;
-  #parkedOn: Pass | undefined;
+  /** What it has of the connection's room for answers. */
+  #roomBytes = 0;
+  #maySmall = true;
+  #parked: ParkedFetch | undefined;
   #wake: (() => void) | undefined;
   #abandonedWith: ErrorName | undefined;
 
@@ -61,27 +67,43 @@ export class FetchOperation implements HighWatermarkWaiter {
 
   /** Resolves when the request is answered or dropped. */
   async run(): Promise<void> {
-    const { connection } = this.request;
+    const { answers } = this.request.connection;
     const { answerBytesMax } = this.#bounds;
     while (!this.request.isDone) {
       // A peer that does not take its answers gets no more work done for it (D-26).
-      const room = connection.acquireAnswerRoom(answerBytesMax);
-      if (room !== undefined) await room;
-      const tooLittle = await this.#look().finally(() => connection.releaseAnswerRoom(answerBytesMax));
+      const granted = answers.tryAcquire(answerBytesMax, this.#maySmall);
+      this.#roomBytes = granted ?? (await answers.acquire(answerBytesMax));
+      const tooLittle = await this.#look().finally(() => this.#resizeRoom(0));
       if (tooLittle !== undefined) await this.#park(tooLittle);
     }
   }
 
-  /** Reads and answers; or gives what it found, when that is too little and there is time to wait. */
-  async #look(): Promise<Pass | undefined> {
-    while (!this.request.isDone) {
-      if (this.#abandonedWith !== undefined) return this.#fail(this.#abandonedWith);
-      if (this.request.isPastDeadline(this.#services.clock.monoMs())) return this.#fail("REQUEST_TIMED_OUT");
-      const pass = await this.#readAll();
-      if (this.#isComplete(pass)) await this.#respond(pass);
-      else if (!this.#hasMoved(pass)) return this.#services.accountant.tryDelay() ? pass : this.#fail("BUSY");
-    }
+  #resizeRoom(sizeBytes: number): void {
+    const { answers } = this.request.connection;
+    const grownBytes = sizeBytes - this.#roomBytes;
+    this.#roomBytes = sizeBytes;
+    if (grownBytes < 0) answers.release(-grownBytes);
+    else answers.adjust(grownBytes);
+  }
+
+  /** Reads and answers; or gives where to wait, when what was found is too little and there is time to wait; or neither: look again. */
+  async #look(): Promise<ParkedFetch | undefined> {
+    if (this.request.isDone) return undefined;
+    if (this.#abandonedWith !== undefined) return this.#fail(this.#abandonedWith);
+    if (this.request.isPastDeadline(this.#services.clock.monoMs())) return this.#fail("REQUEST_TIMED_OUT");
+    const isSmall = this.#roomBytes < this.#bounds.answerBytesMax;
+    const pass = await this.#readAll(isSmall);
+    if (this.request.isDone) return undefined;
+    this.#resizeRoom(pass.sizeBytes);
+    this.#maySmall = !pass.isStarved; // it comes again, for all the room that it needs
+    if (this.#isComplete(pass) || (isSmall && pass.sizeBytes > 0)) await this.#respond(pass);
+    else if (!pass.isStarved && !this.#hasMoved(pass)) return this.#parkedOn(pass);
     return undefined;
+  }
+
+  #parkedOn(pass: Pass): ParkedFetch | undefined {
+    if (!this.#services.accountant.tryDelay()) return this.#fail("BUSY");
+    return new ParkedFetch(pass.results, this.#bounds.minBytes - pass.sizeBytes);
   }
 
   #fail(error: ErrorName): undefined {
@@ -99,16 +121,16 @@ export class FetchOperation implements HighWatermarkWaiter {
     this.#wake?.();
   }
 
-  onMoved(): void {
-    const pass = this.#parkedOn;
-    if (pass !== undefined && this.#mayHaveEnough(pass)) this.#wake?.();
+  onMoved(replica: Replica): void {
+    if (this.#parked?.mayHaveEnough(replica) === true) this.#wake?.();
   }
 
   #drained(): Promise<void> {
-    return new Promise((resolve) => this.request.connection.whenDrained(resolve));
+    return new Promise((resolve) => this.request.connection.answers.whenDrained(resolve));
   }
 
   #isComplete(pass: Pass): boolean {
+    if (pass.isStarved) return false;
     if (pass.hasError || pass.sizeBytes >= this.#bounds.minBytes || pass.results.length === 0) return true;
     return this.#services.clock.monoMs() >= this.#expiresAtMs;
   }
@@ -120,51 +142,43 @@ export class FetchOperation implements HighWatermarkWaiter {
     );
   }
 
-  async #park(pass: Pass): Promise<void> {
-    for (const { replica } of pass.results) replica?.waiters.add(this);
+  async #park(parked: ParkedFetch): Promise<void> {
+    for (const replica of parked.replicas) replica.waiters.add(this);
     // Between the look and this line a mark may have moved, or the request may have ended.
-    if (!this.request.isDone && this.#abandonedWith === undefined && !this.#hasMoved(pass)) await this.#wait(pass);
-    for (const { replica } of pass.results) replica?.waiters.delete(this);
+    if (!this.request.isDone && this.#abandonedWith === undefined && !parked.hasMoved()) await this.#wait(parked);
+    for (const replica of parked.replicas) replica.waiters.delete(this);
     this.#services.accountant.endDelay();
   }
 
-  async #wait(pass: Pass): Promise<void> {
+  async #wait(parked: ParkedFetch): Promise<void> {
     const waitMs = Math.max(0, this.#expiresAtMs - this.#services.clock.monoMs());
     const deadline = this.#services.deadlines.add(waitMs, () => this.#wake?.());
-    this.#parkedOn = pass;
+    this.#parked = parked;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     this.#wake = undefined;
-    this.#parkedOn = undefined;
+    this.#parked = undefined;
     deadline.cancel();
   }
 
-  /** Never says no when a read would say yes: what was accepted since bounds what was committed since. */
-  #mayHaveEnough(pass: Pass): boolean {
-    let bytes = pass.sizeBytes;
-    for (const { replica, acceptedBytes, isSettled } of pass.results) {
-      if (replica === undefined || !isSettled || !replica.core.isLeader) return true;
-      bytes += replica.acceptedBytes - acceptedBytes;
-    }
-    return bytes >= this.#bounds.minBytes;
-  }
-
   /** S-20: in the order of the request; the first batch found comes whole even when it is larger than every limit, all else fits. */
-  async #readAll(): Promise<Pass> {
+  async #readAll(isSmall: boolean): Promise<Pass> {
     const results: EntryResult[] = [];
-    let leftBytes = this.#bounds.maxBytes;
+    let leftBytes = isSmall ? this.#roomBytes : this.#bounds.maxBytes;
     let sizeBytes = 0;
     let hasError = false;
+    let isCut = false;
     for (const row of this.request.body.entries) {
-      const reading = this.#readEntry(row, { leftBytes, atLeastOne: sizeBytes === 0 });
+      const reading = this.#readEntry(row, { leftBytes, atLeastOne: sizeBytes === 0 && !isSmall });
       const result = reading instanceof Promise ? await reading : reading;
+      if (isSmall && result.sizeBytes === 0 && row.offset < result.highWatermark) isCut = true;
       results.push(result);
       leftBytes -= result.sizeBytes;
       sizeBytes += result.sizeBytes;
       if (result.error !== "NONE") hasError = true;
     }
-    return { results, sizeBytes, hasError };
+    return { results, sizeBytes, hasError, isStarved: isCut && sizeBytes === 0 && !hasError };
   }
 
   #readEntry(
@@ -173,6 +187,7 @@ export class FetchOperation implements HighWatermarkWaiter {
   ): EntryResult | Promise<EntryResult> {
     const lookup = lookUpPartition(this.#services, row.topicId, row.partition);
     if (lookup.kind === "refused") return failed(lookup.error);
+    if (row.leaderEpoch < NO_LEADER_EPOCH) return failed("INVALID_REQUEST");
     const { replica } = lookup;
     const { core, log } = replica;
     const refusal = core.refusalOf(row.leaderEpoch);
@@ -193,7 +208,11 @@ export class FetchOperation implements HighWatermarkWaiter {
     if (!(reading instanceof Promise)) return found(look, reading);
     return reading.then(
       (read) => found(look, read),
-      (thrown: unknown) => failed(asOttlaError(thrown).code, replica),
+      (thrown: unknown) => {
+        // The damage that the read has met shows in the metadata from now on.
+        this.#services.metadataAnswers.clear();
+        return failed(asOttlaError(thrown).code, replica);
+      },
     );
   }
 
@@ -202,7 +221,7 @@ export class FetchOperation implements HighWatermarkWaiter {
     const parts = splitBodies(pass.results.map((result) => result.sizeBytes));
     const { connection } = this.request;
     for (const [index, { start, end }] of parts.entries()) {
-      while (connection.isUnsentFull && !this.request.isDone) await this.#drained();
+      while (connection.answers.isFull && !this.request.isDone) await this.#drained();
       if (this.request.isDone) return;
       this.#respondPart(pass.results, { start, end, isLast: index === parts.length - 1 });
     }
@@ -214,14 +233,18 @@ export class FetchOperation implements HighWatermarkWaiter {
   ): void {
     const bodies: Uint8Array[] = [];
     const entries: FetchResponse["entries"][number][] = [];
+    let sizeBytes = 0;
     for (let at = part.start; at < part.end; at++) {
       const result = results[at];
       if (result === undefined) continue;
       const body = bodyOf(result);
       entries.push({ index: at, ...rowOf(result), body: body === undefined ? -1 : bodies.length });
       if (body !== undefined) bodies.push(body);
-      this.#services.metrics.bytesOut.add(result.sizeBytes);
+      sizeBytes += result.sizeBytes;
     }
+    this.#services.metrics.bytesOut.add(sizeBytes);
+    // From here on these bytes are counted as unsent ones.
+    this.#resizeRoom(this.#roomBytes - sizeBytes);
     if (part.isLast) this.request.respond({ entries }, bodies);
     else this.request.respondPart({ entries }, bodies);
   }

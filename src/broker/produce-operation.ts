@@ -1,6 +1,7 @@
 // One produce request under way: its entries go to their partitions one by one, its answer goes out when the last of them is answered.
 import { keepable } from "../base/bytes.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
+import { NO_LEADER_EPOCH } from "../model/ids.ts";
 import { checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
@@ -88,6 +89,7 @@ export class ProduceOperation {
     if (row === undefined) return refused("INVALID_REQUEST", "a body without an entry");
     const lookup = lookUpPartition(services, row.topicId, row.partition);
     if (lookup.kind === "refused") return refused(lookup.error, lookup.message);
+    if (row.leaderEpoch < NO_LEADER_EPOCH) return refused("INVALID_REQUEST", `a leader epoch of ${row.leaderEpoch}`);
     const { replica } = lookup;
     const refusal = replica.core.produceRefusalOf(row.leaderEpoch);
     if (refusal !== undefined) return refused(refusal);

@@ -7,7 +7,7 @@ import { assignOffsets } from "../model/record-batch.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { PartitionEvent } from "../replication/types.ts";
 import type { ReplicaLog, StoreListener } from "../storage/types.ts";
-import { type HighWatermarkWaiter, type ProduceEntry, Replica, type TopicLimits } from "./replica.ts";
+import { type ProduceEntry, Replica, type TopicLimits } from "./replica.ts";
 
 export interface ReplicaManagerEvents {
   onRoomChanged(): void;
@@ -25,6 +25,7 @@ export class ReplicaManager implements StoreListener {
   readonly #byLog = new Map<ReplicaLog, Replica>();
   readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
   readonly #moved = new Ring<Replica>();
+  #messageBytesMax = 0;
   #isRoomPending = false;
 
   constructor(deps: { readonly timers: Timers; readonly events: ReplicaManagerEvents }, self: NodeId) {
@@ -35,6 +36,11 @@ export class ReplicaManager implements StoreListener {
 
   get count(): number {
     return this.#byLog.size;
+  }
+
+  /** Longest batch that any partition served since the start takes. */
+  get messageBytesMax(): number {
+    return this.#messageBytesMax;
   }
 
   find(topicId: TopicId, partition: number): Replica | undefined {
@@ -51,6 +57,7 @@ export class ReplicaManager implements StoreListener {
       readonly limits: TopicLimits;
     },
   ): void {
+    this.#messageBytesMax = Math.max(this.#messageBytesMax, role.limits.maxMessageBytes);
     let replica = this.#byLog.get(log);
     if (replica === undefined) {
       replica = new Replica({ self: this.#self, topicName: log.topic, log, limits: role.limits });
@@ -153,11 +160,10 @@ export class ReplicaManager implements StoreListener {
   }
 
   #wakeMoved(): void {
-    const woken = new Set<HighWatermarkWaiter>();
     for (let replica = this.#moved.shift(); replica !== undefined; replica = this.#moved.shift()) {
       replica.isWakePending = false;
-      for (const waiter of replica.waiters) woken.add(waiter);
+      // A copy: who is told may leave, or come again.
+      for (const waiter of [...replica.waiters]) waiter.onMoved(replica);
     }
-    for (const waiter of woken) waiter.onMoved();
   }
 }

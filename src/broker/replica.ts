@@ -43,7 +43,7 @@ export interface ProduceAnswer {
 
 /** Told when the high watermark of a partition moved, or when the partition is gone. */
 export interface HighWatermarkWaiter {
-  onMoved(): void;
+  onMoved(replica: Replica): void;
 }
 
 export class Replica {

@@ -2,7 +2,7 @@
 import { assert } from "../base/assert.ts";
 import type { ErrorName } from "../model/errors.ts";
 import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
-import { encodeResponse } from "../wire/native/codec.ts";
+import { encodeAnswer, encodeResponse } from "../wire/native/codec.ts";
 import type { DecodedRequest, RequestHeader } from "../wire/native/protocol.ts";
 import type { ClientConnection } from "./connection.ts";
 
@@ -60,6 +60,16 @@ export class Request<K extends ApiKey> {
 
   respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = []): void {
     this.#send(response, bodies, false);
+    this.#finish(undefined);
+  }
+
+  /** Answers with a payload that `encodePayload` has made. */
+  respondEncoded(payload: Uint8Array): void {
+    assert(!this.#isDone, "a request is answered once");
+    const { api, version, correlationId } = this.header;
+    this.connection.send(
+      encodeAnswer({ api, version, correlationId, more: false, error: "NONE", message: null }, payload),
+    );
     this.#finish(undefined);
   }
 

@@ -9,10 +9,12 @@ import type { LogStore } from "../storage/types.ts";
 import type { Accountant } from "./accountant.ts";
 import type { Deadlines } from "../base/deadlines.ts";
 import type { FetchPurgatory } from "./fetch-purgatory.ts";
+import type { MetadataAnswers } from "./metadata-answers.ts";
 import type { MetadataLog } from "./metadata-log.ts";
 import type { BrokerMetrics } from "./metrics.ts";
 import type { ProduceIntake } from "./produce-intake.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import type { ScanGate } from "./scan-gate.ts";
 import type { TopicReconciler } from "./topic-reconciler.ts";
 
 export interface Services {
@@ -30,6 +32,10 @@ export interface Services {
   readonly topics: TopicReconciler;
   readonly intake: ProduceIntake;
   readonly purgatory: FetchPurgatory;
+  readonly metadataAnswers: MetadataAnswers;
+  readonly scans: ScanGate;
+  /** Runs the work in a later turn. */
+  readonly defer: (work: () => void) => void;
   /** Largest single message that is taken. */
   readonly messageBytesMax: number;
 }

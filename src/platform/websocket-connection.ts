@@ -34,7 +34,14 @@ export class TurnCork {
   }
 }
 
+/** Headers of frames and what one read brings beyond the message. */
+const PARTIAL_SLACK_BYTES = 64 * 1024;
+/** Header and mask of a control frame. */
+const CONTROL_FRAME_BYTES = 6;
+
 export interface ConnectionOptions {
+  /** Watches how much the peer sends of a message that it does not complete, and holds it to what is expected. */
+  readonly limitsPartial: boolean;
   /** The most that callers let pile up; `onDrain` comes at half of it. */
   readonly unsentBytesMax: number;
   readonly cork: TurnCork;
@@ -56,6 +63,9 @@ export class WebSocketConnection implements MessageConnection {
   #fault: string | undefined;
   #wasHeard = true;
   #silentRounds = 0;
+  /** Read since the last message was complete; up to one read less than it is. */
+  #partialBytes = 0;
+  #expectedBytes = Number.POSITIVE_INFINITY;
   readonly #onSent = (): void => this.#checkDrain();
 
   constructor(webSocket: WebSocket, socket: Socket, options: ConnectionOptions) {
@@ -66,6 +76,7 @@ export class WebSocketConnection implements MessageConnection {
     this.remote = `${socket.remoteAddress ?? "?"}:${socket.remotePort ?? 0}`;
     socket.setNoDelay(true);
     this.#listen();
+    if (options.limitsPartial) socket.prependListener("data", (chunk: Buffer) => this.#count(chunk.length));
     // Nothing is read before start(): no message may come without its handler.
     webSocket.pause();
   }
@@ -73,8 +84,8 @@ export class WebSocketConnection implements MessageConnection {
   #listen(): void {
     const webSocket = this.#webSocket;
     webSocket.on("message", (data, isBinary) => this.#receive(data, isBinary));
-    webSocket.on("pong", () => this.#heard());
-    webSocket.on("ping", () => this.#heard());
+    webSocket.on("pong", (data) => this.#heardControl(data.length));
+    webSocket.on("ping", (data) => this.#heardControl(data.length));
     webSocket.on("error", (error: NodeJS.ErrnoException) => {
       this.#fault ??=
         error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH" ? `FRAME_TOO_LARGE: ${error.message}` : error.message;
@@ -87,6 +98,14 @@ export class WebSocketConnection implements MessageConnection {
 
   get unsentBytes(): number {
     return this.#webSocket.bufferedAmount;
+  }
+
+  get partialBytes(): number {
+    return this.#partialBytes;
+  }
+
+  expect(bytes: number): void {
+    this.#expectedBytes = bytes;
   }
 
   start(handlers: ConnectionHandlers<Uint8Array>): void {
@@ -161,12 +180,35 @@ export class WebSocketConnection implements MessageConnection {
     this.#webSocket.ping();
   }
 
+  /** Before ws sees the chunk: what was counted so far is of a message that is still incomplete. ws itself tells nothing of fragments. */
+  #count(chunkBytes: number): void {
+    if (this.#partialBytes > this.#expectedBytes + PARTIAL_SLACK_BYTES) this.#tooLong();
+    this.#partialBytes += chunkBytes;
+  }
+
+  #tooLong(): void {
+    if (!this.#isLeaving) {
+      const about = `FRAME_TOO_LARGE: more than the ${this.#expectedBytes} bytes that a message may have now`;
+      this.#isLeaving = true;
+      this.#fault ??= about;
+      this.#webSocket.close(CLOSE_TOO_BIG, about);
+    }
+    // While the close waits for its answer, ws would go on collecting.
+    this.#webSocket.pause();
+  }
+
+  #heardControl(payloadBytes: number): void {
+    this.#partialBytes = Math.max(0, this.#partialBytes - payloadBytes - CONTROL_FRAME_BYTES);
+    this.#heard();
+  }
+
   #heard(): void {
     this.#wasHeard = true;
     this.#silentRounds = 0;
   }
 
   #receive(data: RawData, isBinary: boolean): void {
+    this.#partialBytes = 0;
     this.#heard();
     if (this.#isLeaving) return;
     if (!isBinary) {

@@ -46,16 +46,43 @@ const PLAIN_HTTP: Refusal = {
   about: `this is the native port of an Ottla broker: WebSocket, subprotocol ${SUBPROTOCOL}`,
 };
 
-/** Why an upgrade request is refused; undefined when it is welcome. */
-export function upgradeFault(request: IncomingMessage): Refusal | undefined {
+/**
+ * Why an upgrade request is refused; undefined when it is welcome. A web page may connect only from the host that it connects to, and only when
+ * that is one of `ownHosts`, an address that cannot be another's (loopback), or the address of the socket: a page of another name whose DNS answer
+ * was changed to our address (DNS rebinding) sends that name as both.
+ */
+export function upgradeFault(request: IncomingMessage, ownHosts: ReadonlySet<string>): Refusal | undefined {
   const { origin, host } = request.headers;
-  if (origin !== undefined && hostOf(origin) !== host) return FOREIGN_ORIGIN;
+  if (origin !== undefined && !isOwnOrigin(origin, { host, localAddress: request.socket.localAddress, ownHosts }))
+    return FOREIGN_ORIGIN;
   const offered = (request.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
   return offered.includes(SUBPROTOCOL) ? undefined : NO_SUBPROTOCOL;
 }
 
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
+function isOwnOrigin(
+  origin: string,
+  own: {
+    readonly host: string | undefined;
+    readonly localAddress: string | undefined;
+    readonly ownHosts: ReadonlySet<string>;
+  },
+): boolean {
+  if (own.host === undefined || !URL.canParse(origin) || !URL.canParse(`http://${own.host}`)) return false;
+  const from = new URL(origin);
+  const to = new URL(`${from.protocol}//${own.host}`);
+  if (!/^https?:$/.test(from.protocol) || from.host !== to.host) return false;
+  const name = to.hostname.replace(/^\[(.*)\]$/, "$1");
+  return LOOPBACK_HOST.test(name) || own.ownHosts.has(name) || name === own.localAddress?.replace(/^::ffff:/, "");
+}
+
+export const LOOPBACK_HOST = /^(127(\.\d+){3}|localhost|::1)$/;
+
+/** The name or IP of host:port, as a URL has it. */
+export function hostNameOf(address: string): string {
+  return address
+    .replace(/:\d+$/, "")
+    .replace(/^\[(.*)\]$/, "$1")
+    .toLowerCase();
 }
 
 /** Ends a socket that has no HTTP response object. */

@@ -8,8 +8,18 @@ import { WebSocket, WebSocketServer } from "ws";
 import type { ClientOptions, ServerOptions } from "ws";
 import { TransportError } from "../ports/transport.ts";
 import type { Listener, MessageConnection, MessageTransport } from "../ports/transport.ts";
-import { TurnCork, WebSocketConnection } from "./websocket-connection.ts";
-import { FULL, NOT_HTTP, SUBPROTOCOL, answerHttp, refuseSocket, upgradeFault } from "./websocket-http.ts";
+import { FileWatch } from "./file-watch.ts";
+import { type ConnectionOptions, TurnCork, WebSocketConnection } from "./websocket-connection.ts";
+import {
+  FULL,
+  LOOPBACK_HOST,
+  NOT_HTTP,
+  SUBPROTOCOL,
+  answerHttp,
+  hostNameOf,
+  refuseSocket,
+  upgradeFault,
+} from "./websocket-http.ts";
 import type { HttpHandler, Refusal } from "./websocket-http.ts";
 
 export type { HttpAnswer, HttpHandler } from "./websocket-http.ts";
@@ -27,6 +37,10 @@ export interface WebSocketTransportOptions {
   /** Most open connections of one listener; the next is refused with 503. */
   readonly connectionsMax?: number;
   readonly httpHandler?: HttpHandler;
+  /** host:port that clients are told when it is another than the one listened on: web pages of that host may connect. */
+  readonly advertisedAddress?: string | undefined;
+  /** Told, at most every 10 s, that new connections fail, or soon will, for want of file descriptors. `about` says what helps. */
+  readonly onFilesShort?: (about: string) => void;
   /** Told of each connection that was refused or never became one. */
   readonly onDropped?: (remote: string, reason: string) => void;
   /** Bound per connection that callers keep for `unsentBytes`; `onDrain` comes at half of it. Default 32 MiB (D-38). */
@@ -40,10 +54,8 @@ export interface WebSocketTransportOptions {
   readonly masking?: "random" | "zero" | "auto";
 }
 
-const LOOPBACK_HOST = /^(127(\.\d+){3}|localhost|::1)$/;
-
-type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler">> &
-  Pick<WebSocketTransportOptions, "httpHandler">;
+type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler" | "advertisedAddress">> &
+  Pick<WebSocketTransportOptions, "httpHandler" | "advertisedAddress">;
 
 /** False: masking runs in JavaScript, at a fifth of the speed. The composition root warns then. */
 export function isBufferutilLoaded(): boolean {
@@ -60,6 +72,7 @@ export function createWebSocketTransport(options: WebSocketTransportOptions = {}
     maxMessageBytes: 64 * MiB,
     connectionsMax: 10_000,
     onDropped: () => {},
+    onFilesShort: () => {},
     unsentBytesMax: 32 * MiB,
     heartbeatMs: 20_000,
     masking: "auto",
@@ -87,7 +100,7 @@ class WebSocketTransport implements MessageTransport {
     });
     server.maxConnections = this.#settings.connectionsMax + SPARE_SOCKETS;
     await bound(server, { host, port, address });
-    this.#serve(server, onConnection);
+    this.#serve(server, host, onConnection);
     const actual = server.address() as AddressInfo;
     return {
       address: `${clientHost(host)}:${actual.port}`,
@@ -98,8 +111,10 @@ class WebSocketTransport implements MessageTransport {
     };
   }
 
-  #serve(server: Server, onConnection: (connection: MessageConnection) => void): void {
-    const { httpHandler, onDropped, connectionsMax } = this.#settings;
+  #serve(server: Server, host: string, onConnection: (connection: MessageConnection) => void): void {
+    const { httpHandler, onDropped, onFilesShort, connectionsMax, advertisedAddress } = this.#settings;
+    const ownHosts = new Set([host.toLowerCase(), ...(advertisedAddress ? [hostNameOf(advertisedAddress)] : [])]);
+    const files = new FileWatch(onFilesShort);
     const upgrader = new WebSocketServer({
       ...this.#protocolOptions(),
       noServer: true,
@@ -112,7 +127,11 @@ class WebSocketTransport implements MessageTransport {
       refuseSocket(socket, refusal);
     };
     // E.g. no file descriptor left for accept(): one peer's loss, not the process's.
-    server.on("error", (error) => onDropped("?", error.message));
+    server.on("error", (error: NodeJS.ErrnoException) => {
+      onDropped("?", error.message);
+      if (error.code === "EMFILE" || error.code === "ENFILE") files.failed();
+    });
+    server.on("connection", () => files.opened());
     server.on("drop", (peer?: DropArgument) => onDropped(peer?.remoteAddress ?? "?", `${FULL.code}: ${FULL.about}`));
     // The handler's failures are answered inside: answerHttp never rejects.
     server.on("request", (request, response) => void answerHttp(request, response, httpHandler));
@@ -121,10 +140,13 @@ class WebSocketTransport implements MessageTransport {
       else refuse(socket, NOT_HTTP, (socket as Socket).remoteAddress);
     });
     server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      const fault = open.size >= connectionsMax ? FULL : upgradeFault(request);
+      const fault = open.size >= connectionsMax ? FULL : upgradeFault(request, ownHosts);
       if (fault !== undefined) return refuse(socket, fault, request.socket.remoteAddress);
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        const connection = this.#adopt(webSocket, request.socket, (ended) => open.delete(ended));
+        const connection = this.#adopt(webSocket, request.socket, {
+          onEnd: (ended) => open.delete(ended),
+          limitsPartial: true,
+        });
         open.add(connection);
         onConnection(connection);
       });
@@ -157,7 +179,7 @@ class WebSocketTransport implements MessageTransport {
         socket = response.socket;
       });
       webSocket.once("open", () => {
-        resolve(this.#adopt(webSocket, socket as Socket, () => {}));
+        resolve(this.#adopt(webSocket, socket as Socket, { onEnd: () => {}, limitsPartial: false }));
       });
     });
   }
@@ -171,10 +193,15 @@ class WebSocketTransport implements MessageTransport {
     };
   }
 
-  #adopt(webSocket: WebSocket, socket: Socket, onEnd: (connection: WebSocketConnection) => void): WebSocketConnection {
+  #adopt(
+    webSocket: WebSocket,
+    socket: Socket,
+    { onEnd, limitsPartial }: Pick<ConnectionOptions, "onEnd" | "limitsPartial">,
+  ): WebSocketConnection {
     const connection = new WebSocketConnection(webSocket, socket, {
       unsentBytesMax: this.#settings.unsentBytesMax,
       cork: this.#cork,
+      limitsPartial,
       onEnd: (ended) => {
         onEnd(ended);
         this.#forget(ended);

@@ -14,6 +14,13 @@ export interface Connection<Outgoing, Received> {
   readonly remote: string;
   /** Bytes accepted by `send` that the operating system has not taken yet. */
   readonly unsentBytes: number;
+  /** Bytes received of a message that is not complete; only transports that frame messages have them. */
+  readonly partialBytes?: number;
+  /**
+   * No message longer than this is expected from the peer, from now until the next call: on an accepted connection, one that grows longer by more
+   * than 64 KiB may be cut before it is complete.
+   */
+  expect?(bytes: number): void;
   /** Must be called once, in the turn in which the connection was handed out. */
   start(handlers: ConnectionHandlers<Received>): void;
   /** Enqueues without waiting; the bytes must not change afterwards. Sends to a closed connection are dropped. */

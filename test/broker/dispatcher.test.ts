@@ -15,7 +15,7 @@ function dispatchWith(thrown: unknown) {
   const connection = {
     clientId: "c",
     send: (messages: readonly Uint8Array[]) => void sent.push(...messages),
-    release: (bytes: number) => {
+    release: (_header: unknown, bytes: number) => {
       released += bytes;
     },
   } as unknown as ClientConnection;

@@ -6,7 +6,7 @@ import type { LogStore } from "../../src/storage/types.ts";
 
 function setUp() {
   const store = { hasRoom: true, isLowOnSpace: false };
-  const accountant = new Accountant({ requestBytes: 1000, unsentBytes: 1000, delayedRequests: 10 });
+  const accountant = new Accountant({ produceBytes: 1000, unsentBytes: 1000, delayedRequests: 10 }, () => {});
   const intake = new ProduceIntake({ store: store as LogStore, accountant });
   const started: string[] = [];
   const operation = (name: string) =>

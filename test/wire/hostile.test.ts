@@ -234,8 +234,6 @@ describe("D-24: bodies", () => {
     ["a negative length", produce([-1]), "neither a length"],
     ["a text", produce(["x"]), "neither a length"],
     ["an inline body over 8 KiB", produce([filled(8193, 1)]), "inline body of more than 8192"],
-    ["a total over the bound", produce([MiB, 1], 2), "bodies of more than 1048576"],
-    ["2^53 - 1 bytes", produce([BigInt(Number.MAX_SAFE_INTEGER)]), "bodies of more than"],
     ["1,025 of them", produce(new Array(1025).fill(1)), "more"],
     ["another count than entries", produce([5], 2), "2 entries come with 1 bodies"],
     ["some where there are none", pack([API.HELLO, 0, 9, 0, [5], ["a", "b"]]), "no bodies"],
@@ -244,6 +242,32 @@ describe("D-24: bodies", () => {
     const assembler = new RequestAssembler({ bodyBytesMax: MiB });
     expect(assembler.push(bytes)).toEqual(broken("BAD_ENVELOPE", reason));
     expect(assembler.owesBodies).toBe(false);
+  });
+
+  const LARGEST = 64 * MiB;
+  it.each<[string, Uint8Array, string]>([
+    ["several of more than 1 MiB together", produce([MiB, 1], 2), "2 bodies of more than 1048576 bytes together"],
+    ["a large one and an empty one", produce([MiB + 1, filled(0, 0)], 2), "2 bodies of more than 1048576"],
+    ["a large one and a small one", produce([60 * MiB, 1], 2), "2 bodies of more than 1048576"],
+    ["one of more than the largest batch", produce([LARGEST + 1]), "a body of more than 67108864 bytes"],
+    ["one of 2^53 - 1 bytes", produce([BigInt(Number.MAX_SAFE_INTEGER)]), "a body of more than 67108864 bytes"],
+  ])("too many bytes are refused by the announcement: %s", (_name, bytes, reason) => {
+    const assembler = new RequestAssembler({ bodyBytesMax: LARGEST });
+    expect(assembler.push(bytes)).toEqual(broken("FRAME_TOO_LARGE", reason));
+    expect([assembler.owesBodies, assembler.owedBytes]).toEqual([false, 0]);
+  });
+
+  it("says what is owed: a single body may be larger than 1 MiB", () => {
+    const alone = new RequestAssembler({ bodyBytesMax: LARGEST });
+    expect(alone.push(produce([LARGEST])).kind).toBe("incomplete");
+    expect([alone.owedBytes, alone.nextBodyBytes]).toEqual([LARGEST, LARGEST]);
+    const several = new RequestAssembler({ bodyBytesMax: LARGEST });
+    expect(several.push(produce([MiB - 3, filled(1, 0), 2], 3)).kind).toBe("incomplete");
+    expect([several.owedBytes, several.nextBodyBytes]).toEqual([MiB - 1, MiB - 3]);
+    several.push(filled(MiB - 3, 1));
+    expect([several.owedBytes, several.nextBodyBytes]).toEqual([2, 2]);
+    several.push(filled(2, 1));
+    expect([several.owedBytes, several.nextBodyBytes]).toEqual([0, 0]);
   });
 
   it("half a logical message is no message; an envelope in place of a body breaks it", () => {

@@ -5,8 +5,14 @@
 import { toPartitionIndex } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { PartitionImage, TopicImage } from "../../metadata/image.ts";
-import type { API, PartitionMetadata, TopicMetadata } from "../../wire/native/apis.ts";
-import { topicsOfOnePage } from "../../wire/native/codec.ts";
+import type {
+  API,
+  MetadataRequest,
+  MetadataResponse,
+  PartitionMetadata,
+  TopicMetadata,
+} from "../../wire/native/apis.ts";
+import { encodePayload, topicsOfOnePage } from "../../wire/native/codec.ts";
 import type { Request } from "../request.ts";
 import { type Services, ZERO_UUID } from "../services.ts";
 
@@ -15,8 +21,13 @@ const TOPICS_LOOKED_AT = 256;
 const PARTITIONS_LOOKED_AT = 40_000;
 
 export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void {
+  const { metadata, metadataAnswers } = services;
+  const make = () => encodePayload(request.header, answerTo(services, request.body));
+  request.respondEncoded(metadataAnswers.get(request.body, metadata.image.endOffset, make));
+}
+
+function answerTo(services: Services, { topics, after }: MetadataRequest): MetadataResponse {
   const { image } = services.metadata;
-  const { topics, after } = request.body;
   const names = topics === null ? image.topicNames : [...new Set(topics)].sort();
   const start = after === null ? 0 : firstAfter(names, after);
   const brokers = [...image.brokers]
@@ -25,13 +36,13 @@ export function handleMetadata(services: Services, request: Request<typeof API.M
   const candidates = candidatesFrom(services, names, start);
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
   const hasMore = start + page.length < names.length;
-  request.respond({
+  return {
     clusterId: services.store.identity.clusterId,
     controllerId: services.config["node.id"],
     brokers,
     topics: page,
     next: hasMore ? (page.at(-1)?.name ?? null) : null,
-  });
+  };
 }
 
 function candidatesFrom(services: Services, names: readonly string[], start: number): TopicMetadata[] {

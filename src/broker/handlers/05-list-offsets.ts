@@ -22,12 +22,30 @@ type Row = ListOffsetsRequest["entries"][number];
 type Answer = ListOffsetsResponse["entries"][number];
 
 export async function handleListOffsets(services: Services, request: Request<typeof API.LIST_OFFSETS>): Promise<void> {
-  const waitMs = request.waitBudgetMs(LATEST_WAIT_MS);
-  await untilCommitted(services, askedForLatest(services, request.body.entries), waitMs);
+  const { connection, body } = request;
+  const hasSearch = body.entries.some(({ timestamp }) => timestamp >= 0);
+  const dependent = { onConnectionClosed: () => request.drop() };
+  connection.dependents.add(dependent);
+  try {
+    if (hasSearch) await services.scans.inTurn(connection, () => answer(services, request));
+    else await answer(services, request);
+  } finally {
+    connection.dependents.delete(dependent);
+  }
+}
+
+async function answer(services: Services, request: Request<typeof API.LIST_OFFSETS>): Promise<void> {
+  if (request.isDone) return;
+  const { entries: rows } = request.body;
+  await untilCommitted(services, askedForLatest(services, rows), request.waitBudgetMs(LATEST_WAIT_MS));
+  const expiresAtMs = request.receivedMs + request.waitBudgetMs(services.config["request.timeout.ms"]);
   const entries: Answer[] = [];
-  for (const row of request.body.entries) {
-    const answer = answerOf(services, row);
-    entries.push(answer instanceof Promise ? await answer : answer);
+  for (const row of rows) {
+    // D-26: nobody waits for the rest.
+    if (request.isDone) return;
+    if (services.clock.monoMs() >= expiresAtMs) return request.fail("REQUEST_TIMED_OUT");
+    const found = answerOf(services, row);
+    entries.push(found instanceof Promise ? await found : found);
   }
   if (!request.isDone) request.respond({ entries });
 }
@@ -59,7 +77,7 @@ function answerOf(services: Services, row: Row): Answer | Promise<Answer> {
   if (!core.knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
   if (row.timestamp === LATEST_TIMESTAMP) return at(core.highWatermark, core.leaderEpoch);
   if (row.timestamp < 0) return failed("INVALID_REQUEST");
-  return byTimestamp(replica, row.timestamp);
+  return services.scans.run(() => byTimestamp(services, replica, row.timestamp));
 }
 
 function at(offset: number, leaderEpoch: number): Answer {
@@ -71,12 +89,15 @@ function epochAtStart({ log }: Replica): number {
   return oldest !== undefined && oldest.startOffset <= log.startOffset ? oldest.epoch : NO_LEADER_EPOCH;
 }
 
-async function byTimestamp({ core, log }: Replica, timestamp: number): Promise<Answer> {
+async function byTimestamp(services: Services, { core, log }: Replica, timestamp: number): Promise<Answer> {
+  // Each in a turn of its own: what is in memory is searched without waiting for anything.
+  await new Promise<void>((resolve) => services.defer(resolve));
   try {
     const found = await log.findTimestamp(timestamp, core.highWatermark);
     if (found === undefined) return { error: "NONE", offset: -1, timestamp: -1, leaderEpoch: NO_LEADER_EPOCH };
     return { error: "NONE", offset: found.offset, timestamp: found.timestamp, leaderEpoch: found.epoch };
   } catch (thrown) {
+    services.metadataAnswers.clear();
     return failed(asOttlaError(thrown).code);
   }
 }

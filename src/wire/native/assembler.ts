@@ -51,6 +51,16 @@ class Assembler<Message> {
     return this.#half !== undefined;
   }
 
+  /** What has been announced and is not here. */
+  get owedBytes(): number {
+    return this.#half?.collector.owedTotalBytes ?? 0;
+  }
+
+  /** Length of the next message when that must be a body, else 0. */
+  get nextBodyBytes(): number {
+    return this.#half?.collector.nextOwedBytes ?? 0;
+  }
+
   /** Takes the next message of the connection. Once broken it stays so. */
   push(message: Uint8Array): Assembled<Message> {
     if (this.#broken !== undefined) return this.#broken;
@@ -94,7 +104,7 @@ class Assembler<Message> {
       return this.#break("BAD_ENVELOPE", `not an array of ${this.#reader.fields}`, correlationId);
     const collector = new BodyCollector();
     const bodyFault = collector.announce(fields[this.#reader.bodiesAt] as Plain, this.#bodyBytesMax);
-    if (bodyFault !== undefined) return this.#break("BAD_ENVELOPE", bodyFault, correlationId);
+    if (bodyFault !== undefined) return this.#break(bodyFault.error, bodyFault.reason, correlationId);
     const message = this.#reader.read(fields, schema, collector.bodies);
     if (typeof message === "string") return this.#break("BAD_ENVELOPE", message, correlationId);
     const half: Half<Message> = { message, collector, envelopeBytes: bytes.length, correlationId };

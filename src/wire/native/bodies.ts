@@ -32,6 +32,11 @@ export function planBodies(bodies: readonly Uint8Array[]): BodyPlan {
   return { announcement, following };
 }
 
+export interface BodyFault {
+  readonly error: "BAD_ENVELOPE" | "FRAME_TOO_LARGE";
+  readonly reason: string;
+}
+
 /** Collects the bodies of one logical message on the receiver's side. */
 export class BodyCollector {
   readonly bodies: Uint8Array[] = [];
@@ -39,20 +44,35 @@ export class BodyCollector {
   readonly #owedAt: number[] = [];
   readonly #owedBytes: number[] = [];
   #next = 0;
+  #owedTotalBytes = 0;
 
   get owesBodies(): boolean {
     return this.#next < this.#owedAt.length;
   }
 
-  /** Takes the announcement; the reason when it is none. Nothing is kept before all of it has been checked. */
-  announce(plain: Plain, bodyBytesMax: number): string | undefined {
-    if (!Array.isArray(plain)) return "bodies are not an array";
+  /** Bytes of the bodies that are announced and not here. */
+  get owedTotalBytes(): number {
+    return this.#owedTotalBytes;
+  }
+
+  /** Length of the next owed body. */
+  get nextOwedBytes(): number {
+    return this.#owedBytes[this.#next] ?? 0;
+  }
+
+  /**
+   * Takes the announcement, or says what is wrong with it. Nothing is kept before all of it has been checked. D-24: several bodies are at most
+   * 1 MiB together, one alone at most `bodyBytesMax`.
+   */
+  announce(plain: Plain, bodyBytesMax: number): BodyFault | undefined {
+    if (!Array.isArray(plain)) return { error: "BAD_ENVELOPE", reason: "bodies are not an array" };
     const items = plain as readonly Plain[];
-    if (items.length > LIMITS.BODIES) return `more than ${LIMITS.BODIES} bodies`;
+    if (items.length > LIMITS.BODIES) return { error: "BAD_ENVELOPE", reason: `more than ${LIMITS.BODIES} bodies` };
+    const max = items.length > 1 ? Math.min(bodyBytesMax, LIMITS.LOGICAL_MESSAGE_BODY_BYTES) : bodyBytesMax;
     for (let index = 0; index < items.length; index++) {
       const fault = this.#announceOne(items[index] as Plain);
-      if (fault !== undefined) return fault;
-      if (this.totalBytes > bodyBytesMax) return `bodies of more than ${bodyBytesMax} bytes`;
+      if (fault !== undefined) return { error: "BAD_ENVELOPE", reason: fault };
+      if (this.totalBytes > max) return { error: "FRAME_TOO_LARGE", reason: tooMuch(items.length, max) };
     }
     return undefined;
   }
@@ -68,6 +88,7 @@ export class BodyCollector {
     if (typeof item !== "number" || item < 1) return "a body is neither a length nor bytes";
     this.#owedAt.push(this.bodies.length);
     this.#owedBytes.push(item);
+    this.#owedTotalBytes += item;
     this.bodies.push(EMPTY_BYTES);
     this.totalBytes += item;
     return undefined;
@@ -80,9 +101,14 @@ export class BodyCollector {
     if (body.length !== expectedBytes)
       return `a message of ${body.length} bytes where a body of ${expectedBytes} was announced`;
     this.bodies[this.#owedAt[this.#next] as number] = body;
+    this.#owedTotalBytes -= expectedBytes;
     this.#next++;
     return undefined;
   }
+}
+
+function tooMuch(bodies: number, max: number): string {
+  return bodies > 1 ? `${bodies} bodies of more than ${max} bytes together` : `a body of more than ${max} bytes`;
 }
 
 export interface IndexRange {

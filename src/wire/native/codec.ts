@@ -2,6 +2,7 @@
 //   request  [apiKey, version, correlationId, deadlineMs, bodies, payload]
 //   answer   [apiKey, version, correlationId, flags, errorCode, message, bodies, payload]
 import { AssertionFailure, assert } from "../../base/assert.ts";
+import { concatBytes } from "../../base/bytes.ts";
 import { ERRORS, OttlaError } from "../../model/errors.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { API } from "./apis.ts";
@@ -84,6 +85,37 @@ export function encodeResponse<K extends ApiKey>(
       : packResponse(header, announcement, withoutNotes(header.api, payload));
   assert(fitting.length <= schema.bytesMax, `answer of api ${header.api} takes ${fitting.length} bytes`);
   return following.length === 0 ? [fitting] : [fitting, ...following];
+}
+
+/** The payload of a successful answer without bodies, to be used for several requests. */
+export function encodePayload<K extends ApiKey>(
+  { api, version }: Pick<ResponseHeader, "version"> & { readonly api: K },
+  response: ApiTypes[K]["response"],
+): Uint8Array {
+  const { minVersion, versions } = SCHEMAS[api];
+  const layout = versions[version - minVersion];
+  assert(layout !== undefined, `version ${version} of api ${api} is not ours`);
+  const schema: MessageSchema<ApiTypes[K]["response"]> = layout.response;
+  const trail = new Trail();
+  const payload = schema.payload.encode(response, trail);
+  if (payload === FAULT) throw new AssertionFailure(`answer of api ${api}${trail.text()}`);
+  const packed = packPlain(payload);
+  assert(packed.length + HEAD_BYTES_MAX <= schema.bytesMax, `answer of api ${api} takes ${packed.length} bytes`);
+  return packed;
+}
+
+/** Fields before a payload, without text. */
+const HEAD_BYTES_MAX = 32;
+const ARRAY_OF_8 = 0x98;
+
+/** An answer whose payload is encoded already. */
+export function encodeAnswer(header: ResponseHeader, payload: Uint8Array): Uint8Array[] {
+  assertHeader(header.correlationId, 0);
+  const { api, version, correlationId, more, error, message } = header;
+  const head = packPlain([api, version, correlationId, more ? FLAG_MORE : 0, ERRORS[error].code, message, []]);
+  const envelope = concatBytes([head, payload]);
+  envelope[0] = ARRAY_OF_8;
+  return [envelope];
 }
 
 /** What to send, before closing, to a peer whose message an assembler found broken; null when its request cannot be named. */
