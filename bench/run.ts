@@ -1,8 +1,9 @@
-// npm run bench -- [codec] [produce] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
+// npm run bench -- [codec] [client] [produce] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
 // medians with their range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { benchMemory } from "./big-file.ts";
+import { benchClient } from "./client.ts";
 import { benchCodec } from "./codec.ts";
 import { type BoundedSummary, machine, missesItsBound, printTable, type Summary } from "./harness.ts";
 import { benchProduce } from "./produce.ts";
@@ -22,6 +23,7 @@ const scale = Number(flags.scale);
 
 const suites: Readonly<Record<string, () => Promise<(Summary | BoundedSummary)[]>>> = {
   codec: () => benchCodec(rounds),
+  client: () => benchClient(rounds),
   start: () => benchStartUp(rounds),
   produce: () => benchProduce(rounds, scale),
   memory: () => benchMemory(scale),

@@ -5,7 +5,8 @@ import { type Node, type ParseError, parseTree, printParseErrorCode } from "json
 import { z } from "zod";
 import { type BrokerConfig, brokerConfigSchema } from "../model/config.ts";
 import { OttlaError } from "../model/errors.ts";
-import { nearest, parsePair } from "./values.ts";
+import { nearest } from "../base/nearest.ts";
+import { parsePair } from "./values.ts";
 
 export interface Setting {
   readonly value: unknown;

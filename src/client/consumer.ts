@@ -1,6 +1,6 @@
 // The consumer without a group: reads partitions from a position on, for ever or to the end that was current at the start.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import { batchSizeAt, isControlBatchAt, lastOffsetAt } from "../model/record-batch.ts";
+import { batchSizeAt, DECOMPRESSED_BYTES_MAX, isControlBatchAt, lastOffsetAt } from "../model/record-batch.ts";
 import { decodeRecords } from "../model/records.ts";
 import { BatchView } from "./batch-view.ts";
 import { ConsumerPartition } from "./consumer-partition.ts";
@@ -47,8 +47,6 @@ const CHECKS: Checks<ConsumerOptions> = {
   signal: aSignal,
 };
 
-/** Guard against a batch that decompresses without end. */
-const DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024;
 /** A batch damaged on the way is fetched again; one that stays damaged is not. */
 const CORRUPT_MAX = 3;
 

@@ -1,9 +1,8 @@
-// Flag values, start positions, and the nearest known word.
+// Flag values and start positions.
 import { describe, expect, it } from "vitest";
 import { parseStartPosition } from "../../src/cli/start-position.ts";
 import {
   humanBytes,
-  nearest,
   parseBootstrap,
   parseDuration,
   parseInteger,
@@ -56,16 +55,6 @@ describe("flag values", () => {
     for (const text of ["", "a", "3-1", "-1", "1,", "0-999999999"]) {
       expect(() => parsePartitions(text)).toThrow(UsageError);
     }
-  });
-
-  it("suggests a near word only", () => {
-    const known = ["segment.bytes", "journal.bytes", "listeners"];
-    expect(nearest("segment.byte", known)).toBe("segment.bytes");
-    expect(nearest("sgement.bytes", known)).toBe("segment.bytes");
-    expect(nearest("zzz", known)).toBeUndefined();
-    expect(nearest("acts", ["acks"])).toBe("acks");
-    expect(nearest("nope", ["note.x", "none", "BUSY"])).toBe("none");
-    expect(nearest("nope", ["BUSY", "ropes"])).toBeUndefined();
   });
 
   it("byte counts read well", () => {

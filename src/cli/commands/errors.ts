@@ -3,7 +3,7 @@ import { ERRORS } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
-import { nearest } from "../values.ts";
+import { nearest } from "../../base/nearest.ts";
 
 export async function errors({ args, output }: Invocation): Promise<number> {
   const wanted = args[0]?.toUpperCase();
