@@ -59,10 +59,14 @@ export function tickLeader(state: RaftState, role: LeaderRole): void {
     state.becomeFollower(state.term, null);
     return;
   }
-  if ((state.tick - role.sinceTick) % heartbeatTicks === 0) sendHeartbeats(state, role);
-  for (const [to, progress] of role.peers)
+  const isHeartbeatDue = (state.tick - role.sinceTick) % heartbeatTicks === 0;
+  if (isHeartbeatDue) sendHeartbeats(state, role);
+  for (const [to, progress] of role.peers) {
+    // What was not answered is asked again: an append with the heartbeat, a chunk, which is longer, later.
+    if (progress.state.kind === "probe" && isHeartbeatDue) progress.state.isWaiting = false;
     if (progress.state.kind === "snapshot" && state.tick - progress.state.sentTick >= electionTicksMax)
       sendSnapshotChunk(state, to, progress);
+  }
 }
 
 /** Check-quorum: no word from a majority, this node counted, for a whole election timeout. Never with one voter. */
@@ -85,7 +89,6 @@ function valuesOfVoters(
 export function sendHeartbeats(state: RaftState, role: LeaderRole): void {
   const { commitEnd } = state.log;
   for (const [to, progress] of role.peers) {
-    if (progress.state.kind === "probe") progress.state.isWaiting = false;
     state.send({ kind: "heartbeat", to, commitEnd: Math.min(commitEnd, progress.matchEnd), round: role.round });
   }
 }

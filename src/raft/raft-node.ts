@@ -2,7 +2,8 @@
 //
 // The host's duties, in this order:
 //   1. Start with what the disk holds. An empty disk is `emptyState()`: such a node follows, but neither votes nor campaigns.
-//   2. Call tick() every TICK_MS, step() with each message that arrives. Peers are authenticated by the host.
+//   2. Call tick() every TICK_MS, but never to make up for ticks that a late loop missed (D-22); step() with each message that
+//      arrives. Peers are authenticated by the host; entries that arrive are kept, so their bytes must be (D-26).
 //   3. After any input: until ready() gives null,
 //      a. send `messages`, attaching the bytes of the named snapshot to each snapshotChunk (if it is gone: snapshotGone);
 //      b. append `snapshotWrites` to the snapshot's temporary file; after the last, sync it, rename it, sync the directory, and
@@ -46,6 +47,7 @@ import { checkSettings } from "./settings.ts";
 import { handleSnapshotChunk, handleSnapshotResponse, snapshotDurable, startSnapshot } from "./snapshots.ts";
 import {
   type Configuration,
+  type Entry,
   type HardState,
   type Message,
   NO_TERM,
@@ -158,6 +160,17 @@ export class RaftNode {
         { kind: state.kind, matchEnd, nextIndex, inFlightCount, contactTicksAgo: tick - contactTick },
       ]),
     );
+  }
+
+  /** For observers (D-21): committed entries from `start` on, within the limits; undefined where only a snapshot has them. */
+  committedFrom(
+    start: number,
+    limits: { readonly entriesMax: number; readonly bytesMax: number },
+  ): Entry[] | undefined {
+    const { log } = this.#state;
+    if (start < log.start) return undefined;
+    const entriesMax = Math.min(limits.entriesMax, Math.min(log.commitEnd, log.durableEnd) - start);
+    return log.slice(start, { ...limits, entriesMax });
   }
 
   // --- inputs

@@ -76,6 +76,36 @@ describe("what Ottla decided beyond the papers", () => {
     expect(cluster.core("4").term).toBe(0);
   });
 
+  it("D-21: observers get what is committed from any voter, within limits, or are sent to the snapshot", () => {
+    const cluster = new Cluster(3, { retainedEntries: 1 });
+    cluster.elect("1");
+    for (const text of ["a", "b", "c"]) cluster.propose("1", text);
+    cluster.stabilize();
+    cluster.propose("1", "open");
+    const limits = { entriesMax: 2, bytesMax: 1000 };
+    expect(
+      cluster
+        .core("1")
+        .committedFrom(2, limits)
+        ?.map(({ index }) => index),
+    ).toEqual([2, 3]);
+    expect(
+      cluster
+        .core("2")
+        .committedFrom(4, limits)
+        ?.map(({ index }) => index),
+    ).toEqual([4]);
+    expect(cluster.core("1").committedFrom(5, limits)).toEqual([]);
+    cluster.snapshot("1");
+    expect(cluster.core("1").committedFrom(2, limits)).toBeUndefined();
+    expect(
+      cluster
+        .core("1")
+        .committedFrom(4, limits)
+        ?.map(({ index }) => index),
+    ).toEqual([4]);
+  });
+
   it("D-22: a refused connection to the leader is leader loss, one to anybody else is not", () => {
     const cluster = new Cluster(3);
     cluster.elect("1");

@@ -87,6 +87,26 @@ describe("Raft paper 6, thesis 4: membership, one voter at a time (Q-16)", () =>
     expect(cluster.core("1").proposeConfChange(promote("1"))).toEqual({ kind: "refused", reason: "1:a is no learner" });
   });
 
+  it("a quorum of one grows to three without losing anything, and goes on when its founder dies", () => {
+    const cluster = new Cluster(1);
+    cluster.elect("1");
+    cluster.propose("1", "x");
+    cluster.stabilize();
+    for (const name of ["2", "3"]) {
+      cluster.add(id(name));
+      for (const change of [add(name), promote(name)]) {
+        expect(cluster.core("1").proposeConfChange(change).kind).toBe("accepted");
+        cluster.stabilize();
+        cluster.tick("1", 4);
+        cluster.stabilize();
+      }
+    }
+    cluster.crash("1");
+    cluster.elect("2");
+    expect(cluster.node("3").applied).toEqual(["x"]);
+    expect(cluster.core("2").configuration.voters).toEqual(["1:a", "2:a", "3:a"]);
+  });
+
   it("a cut of the entry brings the configuration before it back, also across a restart", () => {
     const cluster = new Cluster(3);
     cluster.elect("1");
