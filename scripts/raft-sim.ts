@@ -3,7 +3,7 @@
 //   npx tsx scripts/raft-sim.ts --seeds A..B [--mutant ID]     exits with 1 on any failure
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
-import { type RaftSeedResult, runRaftSeed } from "../src/sim/raft/run-raft-seed.ts";
+import { NAMED_RAFT_STATES, type RaftSeedResult, runRaftSeed } from "../src/sim/raft/run-raft-seed.ts";
 
 /** One seed in this many runs twice and must give the same hash. */
 const REPEAT_EVERY = 20;
@@ -79,7 +79,10 @@ function runMany(range: string): void {
     `${to - from + 1} seeds (${counted} counted), ${committed} committed, ${events} events, ${(simulatedMs / 1000).toFixed(0)} simulated s in ${seconds.toFixed(1)} s: ` +
       `${(simulatedMs / 1000 / seconds).toFixed(0)} simulated s per s, ${failing} failing`,
   );
-  if (failing > 0 || counted === 0) process.exitCode = 1;
+  const seeds = to - from + 1;
+  const missed = seeds < 100 ? [] : NAMED_RAFT_STATES.filter((name) => (reached.get(name) ?? 0) * 100 < seeds);
+  for (const name of missed) console.log(`MISSED in more than 99 of 100 seeds: ${name}`);
+  if (failing > 0 || counted === 0 || missed.length > 0) process.exitCode = 1;
 }
 
 if (values.mutant !== undefined) activateMutants(values.mutant.split(","));

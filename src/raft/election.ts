@@ -8,7 +8,11 @@ import { nextTerm, nodeIdOf, type ReplicaId, type VoteRequest, type VoteResponse
 export function tickElection(state: RaftState): void {
   if (state.role.kind === "leader" || state.tick < state.electionTick) return;
   state.waitForLeader();
-  if (!canCampaign(state)) return;
+  if (!canCampaign(state)) {
+    // It cannot do anything about it, but it does not send others to a leader that is gone.
+    if (state.role.kind === "follower") state.role.leader = null;
+    return;
+  }
   if (mutant("M33r")) campaign(state, { isTransfer: false });
   else preCampaign(state);
 }

@@ -135,6 +135,18 @@ describe("what Ottla decided beyond the papers", () => {
     expect(cluster.core("1").role).toBe("leader");
   });
 
+  it("Q-24: one that cannot campaign does not send others to a leader that is silent for long", () => {
+    const cluster = new Cluster(3);
+    cluster.elect("1");
+    cluster.add(id("4"));
+    cluster.core("1").proposeConfChange({ kind: "addLearner", replica: id("4") });
+    cluster.stabilize();
+    expect(cluster.core("4").leader).toBe("1:a");
+    cluster.tick("4", DEFAULT_SETTINGS.electionTicksMax);
+    expect(cluster.core("4").leader).toBeNull();
+    expect(cluster.core("4").propose({ bytes: new Uint8Array(1) })).toEqual({ kind: "notLeader", leader: null });
+  });
+
   it("Q-18: a proposal decided in another term is refused", () => {
     const cluster = new Cluster(3);
     cluster.elect("1");

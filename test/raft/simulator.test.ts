@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { runRaftSeed } from "../../src/sim/raft/run-raft-seed.ts";
+import { NAMED_RAFT_STATES, runRaftSeed } from "../../src/sim/raft/run-raft-seed.ts";
 
 const SEEDS = Array.from({ length: 30 }, (_, at) => at + 1);
 
@@ -19,25 +19,7 @@ describe("the simulator of the core alone", () => {
     expect(other?.hash).not.toBe(first?.hash);
   });
 
-  it.each([
-    "leader elected",
-    "suffix cut",
-    "snapshot durable",
-    "log replaced by a snapshot",
-    "read answered",
-    "addLearner accepted",
-    "promote accepted",
-    "remove accepted",
-    "remove busy",
-    "transfer started",
-    "disk wiped",
-    "crash at vote",
-    "crash at lead",
-    "crash at install",
-    "only a core heals",
-    "left deaf",
-    "left mute",
-  ])("reaches: %s", (mark) => {
+  it.each(NAMED_RAFT_STATES)("reaches: %s", (mark) => {
     expect(results.some(({ marks }) => marks.has(mark))).toBe(true);
   });
 });

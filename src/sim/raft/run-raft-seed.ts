@@ -14,6 +14,27 @@ const COMMITTED_MIN = 100;
 const SETTLE_MS = 8000;
 const STEADY_MS = 5000;
 
+/** What a run of many seeds must have seen, or it has proved less than it says. */
+export const NAMED_RAFT_STATES = [
+  "leader elected",
+  "suffix cut",
+  "snapshot durable",
+  "log replaced by a snapshot",
+  "read answered",
+  "addLearner accepted",
+  "promote accepted",
+  "remove accepted",
+  "remove busy",
+  "transfer started",
+  "disk wiped",
+  "crash at vote",
+  "crash at lead",
+  "crash at install",
+  "only a core heals",
+  "left deaf",
+  "left mute",
+] as const;
+
 export interface RaftSeedResult {
   readonly seed: number;
   readonly swarm: RaftSwarm;
