@@ -20,6 +20,7 @@ import { ScanGate } from "./scan-gate.ts";
 import type { Services } from "./services.ts";
 import { joinCluster, openMetadata, openStore } from "./start-up.ts";
 import { type ReconcilerDeps, TopicReconciler } from "./topic-reconciler.ts";
+import { TurnQueue } from "./turn-queue.ts";
 import type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
 
 export type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
@@ -237,7 +238,10 @@ class BrokerShell implements Broker {
       unsentBytesMax: this.#config["connection.unsent.bytes"],
       bodyBytesMax: this.#messageBytesMax,
       nowMs: () => clock.monoMs(),
-      defer: (work: () => void) => this.#defer(work),
+      turns: new TurnQueue(
+        (work) => this.#defer(work),
+        () => clock.monoMs(),
+      ),
       onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher?.dispatch(...request),
       guard: (work: () => void) => this.#guard(work),
     };

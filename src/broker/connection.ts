@@ -9,6 +9,7 @@ import { type DecodedRequest, LIMITS, type RequestHeader } from "../wire/native/
 import { type Account, type Accountant, CONNECTION_SHARE_BYTES } from "./accountant.ts";
 import { AnswerRoom } from "./answer-room.ts";
 import { overheadBytesOf } from "./request-cost.ts";
+import type { TurnQueue } from "./turn-queue.ts";
 
 export interface ConnectionHost {
   readonly accountant: Accountant;
@@ -16,8 +17,8 @@ export interface ConnectionHost {
   readonly unsentBytesMax: number;
   readonly bodyBytesMax: number;
   nowMs(): number;
-  /** Runs the work in a later turn. */
-  defer(work: () => void): void;
+  /** What goes on in a later turn. */
+  readonly turns: TurnQueue;
   /** In arrival order. The bytes stay on the accounts until `release`. */
   onRequest(connection: ClientConnection, message: DecodedRequest, sizeBytes: number): void;
   onBroken(connection: ClientConnection, error: ErrorName, reason: string): void;
@@ -32,6 +33,8 @@ export interface ConnectionDependent {
 
 /** A connection that has kept the loop busy for this long goes on in a later turn, after the others. */
 const SLICE_MS = 2;
+/** A request that took this long is dear: while others wait for their turn, so does the next one of its connection. */
+const DEAR_MS = 0.5;
 /** An incomplete message shorter than this may stay so. */
 const PARTIAL_BYTES = 1024;
 const MiB = 1024 * 1024;
@@ -59,6 +62,7 @@ export class ClientConnection {
   /** Has had its slice: goes on in a later turn. */
   #isYielding = false;
   #busyMs = 0;
+  #lastMs = 0;
   /** Received, but not looked at. */
   readonly #backlog = new Ring<Uint8Array>();
   #backlogBytes = 0;
@@ -185,7 +189,7 @@ export class ClientConnection {
     const nowMs = this.#host.nowMs();
     this.#lastReceivedMs = nowMs;
     this.#partialSinceMs = undefined;
-    if (this.#isBlocked || this.#isYielding || this.#backlog.length > 0) {
+    if (this.#isBlocked || this.#isYielding || this.#backlog.length > 0 || this.#isDear) {
       this.#backlog.push(message);
       this.#backlogBytes += message.length;
     } else {
@@ -209,15 +213,20 @@ export class ClientConnection {
     this.#updatePause();
   }
 
+  get #isDear(): boolean {
+    return this.#lastMs > DEAR_MS && !this.#host.turns.isEmpty;
+  }
+
   #spend(startMs: number): void {
-    this.#busyMs += this.#host.nowMs() - startMs;
+    this.#lastMs = this.#host.nowMs() - startMs;
+    this.#busyMs += this.#lastMs;
     if (this.#busyMs > SLICE_MS) this.#yield();
   }
 
   #yield(): void {
     if (this.#isYielding) return;
     this.#isYielding = true;
-    this.#host.defer(this.#onTurn);
+    this.#host.turns.push(this.#onTurn);
   }
 
   #take(message: Uint8Array): void {
