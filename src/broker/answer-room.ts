@@ -34,6 +34,11 @@ export class AnswerRoom {
     return this.#isAtBound(this.#connection.unsentBytes);
   }
 
+  /** All peers together take them too slowly, and this one has its share of what waits: take no more requests of it. */
+  get isOverShare(): boolean {
+    return this.#account.isFull && this.#connection.unsentBytes > SMALL_ANSWER_BYTES;
+  }
+
   /**
    * Room for an answer that is to be read, to be given back by `release`. All of `sizeBytes`; or fewer, when all peers together hold too much but
    * this one nothing, for an answer that must then be no larger; or undefined: `acquire`, and wait in turn.

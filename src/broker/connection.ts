@@ -71,6 +71,9 @@ export class ClientConnection {
   #partialSinceMs: number | undefined;
   /** Of `#backlogBytes` and the transport's incomplete message, as of the last sweep. */
   #countedPartialBytes = 0;
+  /** As the last sweep saw it, and when it last was another. */
+  #seenPartialBytes = 0;
+  #grownMs = 0;
   #expectedBytes: number = LIMITS.ENVELOPE_BYTES;
   /** Bytes of requests received and not released, a half received one with all that it announced among them. */
   #inFlightBytes = 0;
@@ -308,6 +311,8 @@ export class ClientConnection {
     const grownBytes = bytes - this.#countedPartialBytes;
     this.#countedPartialBytes = bytes;
     this.#host.accountant.control.add(grownBytes);
+    if (partialBytes !== this.#seenPartialBytes) this.#grownMs = nowMs;
+    this.#seenPartialBytes = partialBytes;
     if (isGranted || this.#isPaused || partialBytes < PARTIAL_BYTES) this.#partialSinceMs = undefined;
     else this.#partialSinceMs ??= nowMs;
   }
@@ -318,8 +323,8 @@ export class ClientConnection {
     const silentMs = nowMs - this.#lastReceivedMs;
     const limitMs = LIMITS.OWED_BODY_SILENCE_MS;
     if (this.#assembler.owesBodies) {
-      const { partialBytes = 0 } = this.#connection;
-      if (silentMs >= limitMs + (partialBytes / MiB) * 1000)
+      const isSilent = silentMs >= limitMs && nowMs - this.#grownMs >= limitMs;
+      if (isSilent || silentMs >= limitMs + (this.#seenPartialBytes / MiB) * 1000)
         this.close(`BODY_MISMATCH: an announced body has not come within ${Math.round(silentMs)} ms`);
     } else if (this.#partialSinceMs !== undefined && nowMs - this.#partialSinceMs >= limitMs) {
       this.close(`BAD_ENVELOPE: a message is not complete after ${limitMs} ms`);
@@ -347,7 +352,8 @@ export class ClientConnection {
   #mustWait(): boolean {
     if (!this.#isServing || this.#isAwaitingGrant) return true;
     if (this.#assembler.owesBodies) return false;
-    if (this.#inFlightBytes >= this.#host.inFlightBytesMax || this.answers.isFull) return true;
+    if (this.#inFlightBytes >= this.#host.inFlightBytesMax) return true;
+    if (this.answers.isFull || this.answers.isOverShare) return true;
     const { produce, control } = this.#host.accountant;
     return this.#inFlightBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
   }

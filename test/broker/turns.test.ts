@@ -40,12 +40,17 @@ function setUp(requestMs: number) {
 
 function connect(host: ConnectionHost, remote: string) {
   let handlers: ConnectionHandlers<Uint8Array> | undefined;
-  const state = { isPaused: false };
+  const state = { isPaused: false, partialBytes: 0, unsentBytes: 0, closedWith: "" };
   const raw: MessageConnection = {
     remote,
-    unsentBytes: 0,
     start: (given) => {
       handlers = given;
+    },
+    get partialBytes() {
+      return state.partialBytes;
+    },
+    get unsentBytes() {
+      return state.unsentBytes;
     },
     send: () => undefined,
     pause: () => {
@@ -54,7 +59,9 @@ function connect(host: ConnectionHost, remote: string) {
     resume: () => {
       state.isPaused = false;
     },
-    close: () => undefined,
+    close: (reason) => {
+      state.closedWith = reason;
+    },
     destroy: () => handlers?.onClose("destroyed"),
   };
   const connection = new ClientConnection(raw, host);
@@ -67,7 +74,8 @@ function connect(host: ConnectionHost, remote: string) {
       if (message !== undefined) handlers?.onReceive(message);
     }
   };
-  return { state, send, destroy: () => raw.destroy() };
+  const receive = (message: Uint8Array) => handlers?.onReceive(message);
+  return { state, send, receive, connection, destroy: () => raw.destroy() };
 }
 
 describe("turns", () => {
@@ -115,6 +123,68 @@ describe("turns", () => {
     const { served, connect } = setUp(0);
     connect("a").send(0, 1000);
     expect(served).toHaveLength(1000);
+  });
+});
+
+describe("D-24: what was begun must go on", () => {
+  const envelope = (): Uint8Array => {
+    const entries = [{ topicId: "AAAAAAAAAAAAAAAAAAAAAQ" as never, partition: 0, leaderEpoch: -1 }];
+    const header = { api: API.PRODUCE, version: 0, correlationId: 1, deadlineMs: 0 };
+    const body = new Uint8Array(2 ** 20);
+    return encodeRequest(header, { acks: 1, timeoutMs: 1, entries }, [body])[0] ?? body;
+  };
+
+  test.each([
+    // A body that comes at 200 KB/s, one that stops, one that comes with a byte every second, none at all.
+    { name: "slow", bytesAt: (second: number) => second * 200_000, untilMs: 11_000 },
+    { name: "stopped", bytesAt: (second: number) => Math.min(second, 2) * 500_000, untilMs: 11_000 },
+    { name: "trickling", bytesAt: (second: number) => second, untilMs: 11_000 },
+    { name: "silent", bytesAt: () => 0, untilMs: 10_000 },
+  ])("an owed body that is $name is given up in time", ({ bytesAt, untilMs }) => {
+    const { connect } = setUp(0);
+    const peer = connect("a");
+    peer.receive(envelope());
+    let closedMs = 0;
+    for (let second = 1; second <= 20 && closedMs === 0; second++) {
+      peer.state.partialBytes = Math.min(2 ** 20, bytesAt(second));
+      peer.connection.sweep(second * 1_000);
+      if (peer.state.closedWith !== "") closedMs = second * 1_000;
+    }
+    expect(peer.state.closedWith).toContain("BODY_MISMATCH");
+    expect(closedMs).toBe(untilMs);
+  });
+
+  test("a message that is not finished is counted, and given up after 10 s; an idle connection is not", () => {
+    const { host, connect } = setUp(0);
+    const [peer, idle] = [connect("a"), connect("idle")];
+    peer.state.partialBytes = 100_000;
+    peer.connection.sweep(1_000);
+    idle.connection.sweep(1_000);
+    expect(host.accountant.control.usedBytes).toBe(100_000);
+    for (const at of [10_000, 11_000, 100_000]) {
+      peer.connection.sweep(at);
+      idle.connection.sweep(at);
+      expect([at, peer.state.closedWith !== ""]).toEqual([at, at >= 11_000]);
+    }
+    expect(idle.state.closedWith).toBe("");
+    peer.destroy();
+    expect(host.accountant.control.usedBytes).toBe(0);
+  });
+
+  test("while answers are at their bound, who has not taken its share is not read, and others are", () => {
+    const { host, served, connect, turn } = setUp(0);
+    const [slow, good] = [connect("slow"), connect("good")];
+    host.accountant.unsent.add(2 ** 20);
+    slow.state.unsentBytes = 100_000;
+    slow.connection.settle();
+    slow.send(0, 1);
+    good.send(0, 1);
+    expect([served, slow.state.isPaused, good.state.isPaused]).toEqual([["good0"], true, false]);
+    slow.state.unsentBytes = 0;
+    host.accountant.unsent.add(-(2 ** 20));
+    slow.connection.settle();
+    turn();
+    expect(served).toEqual(["good0", "slow0"]);
   });
 });
 
