@@ -50,8 +50,12 @@ function reasonNotToChange(state: RaftState, role: LeaderRole, change: ConfChang
   if (configurations.latestIndex >= log.commitEnd && !mutant("M18"))
     return `the change at ${configurations.latestIndex} is not committed yet`;
   if (change.kind !== "promote") return undefined;
-  const lag = log.end - (role.peers.get(change.replica)?.matchEnd ?? 0);
-  return lag > settings.promotionLagMax ? `${change.replica} lacks ${lag} entries` : undefined;
+  const progress = role.peers.get(change.replica);
+  if (progress === undefined) return undefined;
+  const { matchEnd } = progress;
+  const lag = log.end - matchEnd;
+  // However short the log: a voter without anything in its own would not vote (D-20), and be missed when another one dies.
+  return matchEnd === 0 || lag > settings.promotionLagMax ? `${change.replica} lacks ${lag} entries` : undefined;
 }
 
 export function transferLeadership(state: RaftState, target: ReplicaId): RequestResult {

@@ -72,6 +72,18 @@ describe("Raft paper 6, thesis 4: membership, one voter at a time (Q-16)", () =>
     expect(cluster.core("1").proposeConfChange(promote("4")).kind).toBe("accepted");
   });
 
+  it("D-20: a learner with nothing in its log is not promoted, however short the leader's is", () => {
+    const cluster = new Cluster(3, { promotionLagMax: 64 });
+    cluster.elect("1");
+    cluster.add(id("4"));
+    cluster.core("1").proposeConfChange(add("4"));
+    cluster.stabilize(["1", "2", "3"]);
+    expect(cluster.core("1").proposeConfChange(promote("4"))).toMatchObject({
+      kind: "busy",
+      reason: "4:a lacks 3 entries",
+    });
+  });
+
   it("what makes no sense is refused by name", () => {
     const cluster = new Cluster(1);
     cluster.elect("1");

@@ -287,8 +287,7 @@ export class RaftReplica implements Watched {
 
   #send(message: Message): void {
     this.#world.checker.sent(message);
-    if (message.kind === "appendMatched" && message.end > Math.max(this.disk.end, this.disk.snapshot?.meta.end ?? 0))
-      throw new RaftBroken(16, `${this.id} acknowledges ${message.end}, durable is ${this.disk.end}`);
+    this.#checkClaim(message);
     if (message.kind === "snapshotChunk") {
       const stored = this.#find(message.snapshot.end);
       if (stored === undefined) {
@@ -302,6 +301,18 @@ export class RaftReplica implements Watched {
     this.#world.send(message);
     if (message.kind === "voteResponse" && message.isGranted && !message.isPreVote)
       this.#world.onDelicate?.(this, "vote");
+  }
+
+  /**
+   * 16: what is acknowledged is durable. One sync may end a batch together with a later one that cut its entries again, for a
+   * leader of a later term: then the answer to the earlier leader is late, and can make no majority. Whoever voted for the
+   * later one did so with the entries in its log, and that leader would have them, or before it, and refused them.
+   */
+  #checkClaim(message: Message): void {
+    if (message.kind !== "appendMatched" || message.term < this.disk.hardState.term) return;
+    const durableEnd = Math.max(this.disk.end, this.disk.snapshot?.meta.end ?? 0);
+    if (message.end > durableEnd)
+      throw new RaftBroken(16, `${this.id} acknowledges ${message.end}, durable is ${durableEnd}`);
   }
 
   // --- the state machine: a hash of everything applied
