@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from "node:fs";
 
 /** Looking costs a directory of as many entries as there are descriptors. */
 const LOOK_EVERY_MS = 10_000;
-/** Looked at after so many more connections, whatever the time. */
+/** Looked at after so many more connections at the latest, whatever the time; earlier where fewer are left. */
 const LOOK_EVERY_CONNECTIONS = 64;
 /** A sixteenth of them left is short. */
 const SHORT_SHARE = 15 / 16;
@@ -31,7 +31,7 @@ export class FileWatch {
   readonly #limit: number | undefined;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #toldMs = Number.NEGATIVE_INFINITY;
-  #opened = 0;
+  #lookAfter = 0;
 
   constructor(onShort: (about: string) => void, limit: number | undefined = openFilesLimit()) {
     this.#onShort = onShort;
@@ -42,11 +42,13 @@ export class FileWatch {
   opened(): void {
     if (this.#limit === undefined) return;
     const nowMs = performance.now();
-    if (++this.#opened < LOOK_EVERY_CONNECTIONS && nowMs - this.#lookedMs < LOOK_EVERY_MS) return;
-    this.#opened = 0;
+    if (nowMs - this.#toldMs < LOOK_EVERY_MS) return;
+    if (--this.#lookAfter > 0 && nowMs - this.#lookedMs < LOOK_EVERY_MS) return;
     this.#lookedMs = nowMs;
     const count = openFilesCount();
-    if (count >= this.#limit * SHORT_SHARE) this.#tell(`${count} of ${this.#limit} file descriptors are in use`);
+    const left = this.#limit * SHORT_SHARE - count;
+    this.#lookAfter = Math.min(LOOK_EVERY_CONNECTIONS, left / 2);
+    if (left <= 0) this.#tell(`${count} of ${this.#limit} file descriptors are in use`);
   }
 
   /** A connection could not be accepted. */

@@ -80,6 +80,7 @@ export const LOOPBACK_HOST = /^(127(\.\d+){3}|localhost|::1)$/;
 /** The name or IP of host:port, as a URL has it. */
 export function hostNameOf(address: string): string {
   return address
+    .replace(/^ws:\/\//, "")
     .replace(/:\d+$/, "")
     .replace(/^\[(.*)\]$/, "$1")
     .toLowerCase();

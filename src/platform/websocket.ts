@@ -37,7 +37,7 @@ export interface WebSocketTransportOptions {
   /** Most open connections of one listener; the next is refused with 503. */
   readonly connectionsMax?: number;
   readonly httpHandler?: HttpHandler;
-  /** host:port that clients are told when it is another than the one listened on: web pages of that host may connect. */
+  /** ws://host:port, or without the ws://, that clients are told when it is another than the one listened on: web pages of that host may connect. */
   readonly advertisedAddress?: string | undefined;
   /** Told, at most every 10 s, that new connections fail, or soon will, for want of file descriptors. `about` says what helps. */
   readonly onFilesShort?: (about: string) => void;

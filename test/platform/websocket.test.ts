@@ -353,7 +353,7 @@ describe("strangers on the port", () => {
     `GET / HTTP/1.1\r\nHost: broker:7070\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${headers}\r\n`;
 
   it("a web page of another origin is refused with 403, one of the same host is not", async () => {
-    const ground = await listen({ advertisedAddress: "Broker:7070" });
+    const ground = await listen({ advertisedAddress: "ws://Broker:7070" });
     const evil = await rawExchange(
       ground.port,
       upgrade("Sec-WebSocket-Protocol: ottla.1\r\nOrigin: http://evil.example\r\n"),
