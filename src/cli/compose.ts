@@ -5,6 +5,7 @@ import { createChecksum } from "../platform/checksum.ts";
 import { createClock } from "../platform/clock.ts";
 import { loadCodecs } from "../platform/codecs.ts";
 import { createEntropy } from "../platform/entropy.ts";
+import { openFilesLimit } from "../platform/file-watch.ts";
 import { createFiles } from "../platform/files.ts";
 import { readBootId } from "../platform/host.ts";
 import { createMetrics, type RenderedMetrics } from "../platform/metrics.ts";
@@ -20,6 +21,8 @@ export interface ComposedNode {
   readonly metrics: RenderedMetrics;
 }
 
+const FILES_HINT = "raise the limit of open files (ulimit -n), or lower connections.max and open.files.max";
+
 /** A broker that is not started yet. */
 export async function composeNode(config: BrokerConfig, logger: Logger): Promise<ComposedNode> {
   const metrics = createMetrics();
@@ -32,9 +35,15 @@ export async function composeNode(config: BrokerConfig, logger: Logger): Promise
     "connections_refused_total",
     "Connections that were refused or spoke no known protocol.",
   );
+  const filesNeeded = config["connections.max"] + config["open.files.max"];
+  const filesLimit = openFilesLimit();
+  if (filesLimit !== undefined && filesLimit < filesNeeded)
+    logger.warn("files_limit_low", { limit: filesLimit, needed: filesNeeded, hint: FILES_HINT });
   const transport = createWebSocketTransport({
     connectionsMax: config["connections.max"],
     unsentBytesMax: config["connection.unsent.bytes"],
+    advertisedAddress: config["advertised.listeners"],
+    onFilesShort: (about) => logger.warn("files_short", { about, hint: FILES_HINT }),
     onDropped: (remote, reason) => {
       dropped.add(1);
       logger.debug("connection_refused", { remote, reason });
@@ -48,8 +57,8 @@ export async function composeNode(config: BrokerConfig, logger: Logger): Promise
       files: createFiles(),
       transport,
       checksum: createChecksum(),
-      // A broker checks and moves batches; it never compresses or decompresses one.
-      codecs: await loadCodecs([]),
+      // A broker moves batches as they are; it opens one only to find a record in it by time.
+      codecs: await loadCodecs(),
       entropy,
       logger,
       metrics,

@@ -134,7 +134,8 @@ describe("no broker", () => {
   it("a bare --timeout is in seconds; with --json also the remark that it waits is JSON", async () => {
     const startedMs = performance.now();
     const { code, stderr } = await ottla(["topic", "ls", "-b", "127.0.0.1:1", "--timeout", "2", "--json"]);
-    expect(performance.now() - startedMs).toBeGreaterThan(1900);
+    // It gives up when another try would not fit any more.
+    expect(performance.now() - startedMs).toBeGreaterThan(1000);
     const lines = stderr.trimEnd().split("\n");
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
       { _version: 1, remark: "waiting for a broker at 127.0.0.1:1" },
