@@ -1,5 +1,4 @@
 // Looks at what a power loss left on a disk: recovers a copy of it in a world of its own, and tells where each log ends.
-import type { BrokerConfig } from "../model/config.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { StorageConfig, StorageDeps } from "../storage/types.ts";
@@ -38,23 +37,6 @@ export function storageDepsIn(
     logger: createSimLogger(world, owner.node),
     metrics: new SimMetrics(),
     bootId: options.bootId,
-  };
-}
-
-export function storageConfigFor(config: BrokerConfig): StorageConfig {
-  return {
-    directory: config["data.dir"],
-    nodeId: config["node.id"] as StorageConfig["nodeId"],
-    clusterId: undefined,
-    segmentBytes: config["segment.bytes"],
-    indexIntervalBytes: config["index.interval.bytes"],
-    journalBytes: config["journal.bytes"],
-    checkpointIntervalMs: config["checkpoint.interval.ms"],
-    journalPinnedBytes: config["journal.pinned.bytes"],
-    tailCacheBytes: config["tail.cache.bytes"],
-    diskLowSpaceBytes: config["disk.low.space.bytes"],
-    diskReserveBytes: config["disk.reserve.bytes"],
-    openFilesMax: config["open.files.max"],
   };
 }
 

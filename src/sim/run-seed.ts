@@ -15,7 +15,8 @@ import { MARK } from "./marks.ts";
 import { Nemesis } from "./nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
-import { type PlatterEnd, recoverCopy, storageConfigFor } from "./platter.ts";
+import { storageConfigOf } from "../broker/start-up.ts";
+import { type PlatterEnd, recoverCopy } from "./platter.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
 import { scanTopic } from "./workload/scanner.ts";
@@ -235,7 +236,7 @@ class SeedRun {
   #recovered(image: DiskImage): Promise<readonly PlatterEnd[]> {
     const { host, codecs } = this.#options;
     const seed = this.#world.seed * 1000 + this.#probes++;
-    return recoverCopy(image, { seed, host, codecs, config: storageConfigFor(this.#node.config) });
+    return recoverCopy(image, { seed, host, codecs, config: storageConfigOf(this.#node.config) });
   }
 
   #record(event: HistoryEvent): void {
