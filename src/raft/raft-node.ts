@@ -268,7 +268,9 @@ export class RaftNode {
   snapshotGone(peer: ReplicaId): void {
     const { role } = this.#state;
     const progress = role.kind === "leader" ? role.peers.get(peer) : undefined;
-    if (progress?.state.kind === "snapshot") startSnapshot(this.#state, peer, progress);
+    // Told so of the newest one, it waits for a newer: to name it again at once would go round for ever.
+    if (progress?.state.kind === "snapshot" && progress.state.snapshot.end !== this.#state.snapshot?.end)
+      startSnapshot(this.#state, peer, progress);
   }
 
   /** D-22: nobody listens where this peer was. Of the leader: it is lost, without waiting for the timeout. */

@@ -378,10 +378,13 @@ export class RaftReplica implements Watched {
       if (failures !== this.#diskFailures || (snapshot !== null && snapshot.meta.end >= stored.meta.end)) return;
       if (snapshot !== null) older.set(snapshot.meta.end, snapshot);
       this.disk.snapshot = stored;
-      const inUse = this.core?.snapshotsInUse ?? [];
-      for (const end of [...older.keys()]) if (!inUse.includes(end)) older.delete(end);
       this.#world.mark("snapshot durable");
-      this.#whenRunning(() => this.input((core) => core.snapshotDurable(stored.meta)));
+      this.#whenRunning(() => {
+        this.input((core) => core.snapshotDurable(stored.meta));
+        // Only what the core knows to be replaced may go.
+        const inUse = this.core?.snapshotsInUse ?? [];
+        for (const end of [...older.keys()]) if (!inUse.includes(end)) older.delete(end);
+      });
     });
   }
 
