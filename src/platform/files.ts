@@ -14,8 +14,8 @@ import { lockDirectory } from "./lock.ts";
 
 /** Chunks of one vectored write: Linux takes no more (IOV_MAX). */
 const CHUNKS_PER_WRITE = 1024;
-/** A write up to this is done synchronously: the page cache takes it faster than the thread pool hands it over. */
-const SYNC_WRITE_BYTES = 64 * 1024;
+/** A write up to this is done synchronously: the page cache takes it faster than the thread pool hands it over. Larger ones are better off there. */
+const SYNC_WRITE_BYTES = 16 * 1024;
 /** A synchronous write that took longer stalled the event loop (dirty throttling): write asynchronously for a while. */
 const SLOW_SYNC_WRITE_MS = 5;
 const ASYNC_PERIOD_MS = 1000;
