@@ -1,8 +1,8 @@
 // A node as users run it: `server start` in a process of its own, on a directory that outlives it, always at the same port.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "../../bench/broker-process.ts";
 import type { CreateTopicOptions } from "../../src/client/types.ts";
 import { connect } from "../../src/index.ts";
 import {
@@ -14,15 +14,6 @@ import {
   type RunResult,
   temporaryFolder,
 } from "../cli/support.ts";
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 export class NodeUnderTest {
   /** host:port. */
