@@ -65,6 +65,8 @@ interface LogModel {
   mustExist: boolean;
   batches: TracedBatch[];
   before: LogPromise["before"];
+  /** While a truncation is under way, where it cuts: credits of before it may still come, and promise nothing beyond. */
+  cutTo: number;
   durableEnd: number;
   writtenEnd: number;
   startOffset: number;
@@ -118,11 +120,11 @@ class TraceRecorder {
     this.#store.listen({
       onWritten: (log, endOffset, truncations) =>
         this.#credit(log, truncations, (model) => {
-          model.writtenEnd = endOffset;
+          model.writtenEnd = Math.min(endOffset, model.cutTo);
         }),
       onDurable: (log, endOffset, truncations) =>
         this.#credit(log, truncations, (model) => {
-          model.durableEnd = endOffset;
+          model.durableEnd = Math.min(endOffset, model.cutTo);
         }),
       onRefused: () => this.#world.fail(new Error("an append was refused on a disk with room")),
       onRoomChanged: () => undefined,
@@ -170,7 +172,7 @@ class TraceRecorder {
     const topicId = uuidFromBytes(id);
     const topic = `t${++this.#topics}`;
     const log = await this.#world.settle(this.#opened.createLog({ topicId, topic, partition: toPartitionIndex(0) }));
-    const none = { before: undefined, durableEnd: 0, writtenEnd: 0, startOffset: 0 };
+    const none = { before: undefined, cutTo: Number.POSITIVE_INFINITY, durableEnd: 0, writtenEnd: 0, startOffset: 0 };
     this.#models.set(topicId, { log, topicId, topic, mustExist: true, batches: [], epoch: toLeaderEpoch(1), ...none });
   }
 
@@ -204,10 +206,12 @@ class TraceRecorder {
     if (cutAt === undefined || cutAt.base < model.startOffset) return;
     model.before = { batches: model.batches, count: model.batches.length };
     model.batches = model.batches.slice(0, kept);
+    model.cutTo = cutAt.base;
     model.durableEnd = Math.min(model.durableEnd, cutAt.base);
     model.writtenEnd = Math.min(model.writtenEnd, cutAt.base);
     await this.#world.settle(model.log.truncate(cutAt.base as Offset));
     model.before = undefined;
+    model.cutTo = Number.POSITIVE_INFINITY;
     model.epoch = toLeaderEpoch(model.epoch + 1);
   }
 
