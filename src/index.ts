@@ -45,19 +45,16 @@ export interface LibraryOptions {
 /** A client of a running cluster. Rejects with OttlaError CONNECTION_FAILED when no broker answers in time. */
 export async function connect(options: ConnectOptions & LibraryOptions = {}): Promise<Client> {
   checkOptions("connect", options, { ...CONNECT_CHECKS, logger: anObject });
-  const [{ openClient }, { createChecksum }, { createClock }, { createEntropy }, websocket, { createRng }, codecs] =
+  const [{ openClient }, { createChecksum }, { createClock }, { createEntropy }, websocket, { rngFromSystem }, codecs] =
     await Promise.all([
       import("./client/client.ts"),
       import("./platform/checksum.ts"),
       import("./platform/clock.ts"),
       import("./platform/entropy.ts"),
       import("./platform/websocket.ts"),
-      import("./base/rng.ts"),
+      import("./cli/rng.ts"),
       codecsOfProcess(),
     ]);
-  const seed = new Uint32Array(4);
-  createEntropy().fill(new Uint8Array(seed.buffer));
-  const [a = 0, b = 0, c = 0, d = 0] = seed;
   const deps = {
     clock: createClock(),
     timers: timersThatKeepAlive(),
@@ -65,7 +62,7 @@ export async function connect(options: ConnectOptions & LibraryOptions = {}): Pr
     checksum: createChecksum(),
     codecs,
     logger: options.logger ?? silentLogger,
-    rng: createRng([a, b, c, d]),
+    rng: rngFromSystem(createEntropy()),
   };
   const { logger: _, ...connectOptions } = options;
   return openClient(deps, connectOptions);
