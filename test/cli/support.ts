@@ -30,7 +30,9 @@ const isStale = () => !existsSync(MAIN) || newestMs(join(ROOT, "src")) > builtMs
 const builtMs = () =>
   Math.max(...["core", "node"].map((name) => mtimeMs(join(DIST, `${name}.tsbuildinfo`))), mtimeMs(stamp()));
 const mtimeMs = (path: string) => (existsSync(path) ? statSync(path).mtimeMs : 0);
-const stamp = () => join(DIST, ".built");
+/** Beside the build, not in it: what lies in dist is published. */
+const NOTES = join(ROOT, "node_modules", ".cache", "ottla-tests");
+const stamp = () => join(NOTES, "built");
 
 function sleepSync(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
@@ -39,8 +41,8 @@ function sleepSync(ms: number): void {
 /** Once per run, also with several workers: one builds, the others wait for it. */
 export function ensureBuilt(): void {
   if (process.env["OTTLA_TEST_DIST"] !== undefined || !isStale()) return;
-  mkdirSync(DIST, { recursive: true });
-  const lock = join(DIST, ".building");
+  mkdirSync(NOTES, { recursive: true });
+  const lock = join(NOTES, "building");
   for (const startedMs = Date.now(); ; sleepSync(100)) {
     try {
       closeSync(openSync(lock, "wx"));
