@@ -13,17 +13,18 @@ const ALLOWED = {
   subscriptions: ["base", "model"],
   wire: ["base", "model"],
   storage: ["base", "model", "ports"],
-  client: ["base", "model", "ports", "wire"],
-  broker: ["base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "storage"],
+  link: ["base", "model", "ports", "wire"],
+  client: ["base", "model", "ports", "wire", "link"],
+  broker: ["base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage"],
   platform: [
     "base", "model", "ports", "node",
     "npm:ws", "npm:pino", "npm:prom-client", "npm:@node-rs/crc32", "npm:lz4-napi", "npm:snappy", "npm:@bokuweb/zstd-wasm", "npm:bufferutil",
   ],
   sim: [
-    "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "storage", "broker", "client",
+    "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage", "broker", "client",
   ],
   cli: [
-    "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "storage", "broker", "client",
+    "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage", "broker", "client",
     "platform", "node", "npm:commander", "npm:jsonc-parser",
   ],
 };

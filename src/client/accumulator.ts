@@ -9,7 +9,7 @@ import type { Checksum } from "../ports/checksum.ts";
 import type { Codecs, CompressionName } from "../ports/codecs.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { TopicMetadata } from "../wire/native/apis.ts";
-import type { Alarm, Alarms } from "./alarms.ts";
+import type { Alarm, Alarms } from "../link/alarms.ts";
 import type { Generation } from "./flush-tracker.ts";
 import type { NormalRecord } from "./outgoing.ts";
 import { type BatchWaiter, Lane, ProduceBatch } from "./produce-batch.ts";

@@ -2,7 +2,7 @@
 import { OttlaError } from "../model/errors.ts";
 import { API, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, type TopicMetadata } from "../wire/native/apis.ts";
 import { orAborted } from "./aborted.ts";
-import { backoffMs } from "./backoff.ts";
+import { backoffMs } from "../link/backoff.ts";
 import { CALL_TIMEOUT_MS, callAny } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";

@@ -3,9 +3,9 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { Rng } from "../base/rng.ts";
 import type { Logger } from "../ports/logger.ts";
 import { TransportError, type MessageConnection, type MessageTransport } from "../ports/transport.ts";
-import type { Alarm, Alarms } from "./alarms.ts";
-import { backoffMs } from "./backoff.ts";
-import { BrokerConnection } from "./broker-connection.ts";
+import type { Alarm, Alarms } from "../link/alarms.ts";
+import { backoffMs } from "../link/backoff.ts";
+import { BrokerConnection } from "../link/broker-connection.ts";
 
 /** A connection that lived this long was a good one: the back-off starts anew. */
 const GOOD_MS = 1_000;

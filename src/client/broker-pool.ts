@@ -1,7 +1,7 @@
 // All brokers that the client knows: the ones it was told to start with, and the ones that metadata named.
 import { OttlaError } from "../model/errors.ts";
 import { TransportError } from "../ports/transport.ts";
-import type { BrokerConnection } from "./broker-connection.ts";
+import type { BrokerConnection } from "../link/broker-connection.ts";
 import { BrokerLink, type LinkContext } from "./broker-link.ts";
 
 const DEFAULT_PORT = 7070;

@@ -1,8 +1,8 @@
 // Single requests with retries: to any broker, for everything but produce and fetch.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { ApiKey, ApiTypes } from "../wire/native/apis.ts";
-import type { Alarms } from "./alarms.ts";
-import { backoffMs } from "./backoff.ts";
+import type { Alarms } from "../link/alarms.ts";
+import { backoffMs } from "../link/backoff.ts";
 import type { BrokerPool } from "./broker-pool.ts";
 import type { Rng } from "../base/rng.ts";
 

@@ -2,7 +2,7 @@
 import { OttlaError } from "../model/errors.ts";
 import { AdminImpl } from "./admin.ts";
 import { orAborted } from "./aborted.ts";
-import { Alarms } from "./alarms.ts";
+import { Alarms } from "../link/alarms.ts";
 import { BrokerPool } from "./broker-pool.ts";
 import { type CallContext, retrying } from "./calls.ts";
 import { CONNECT_CHECKS } from "./connect-options.ts";

@@ -6,7 +6,7 @@ import type { Codecs } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { MessageTransport } from "../ports/transport.ts";
-import type { Alarms } from "./alarms.ts";
+import type { Alarms } from "../link/alarms.ts";
 import type { BrokerPool } from "./broker-pool.ts";
 import type { MetadataCache } from "./metadata-cache.ts";
 

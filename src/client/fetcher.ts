@@ -6,7 +6,7 @@ import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { forEachBatch, lastOffsetAt } from "../model/record-batch.ts";
 import { API, EARLIEST_TIMESTAMP, type FetchResponse, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
-import { backoffMs } from "./backoff.ts";
+import { backoffMs } from "../link/backoff.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";

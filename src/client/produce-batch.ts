@@ -2,7 +2,7 @@
 import type { RecordBatchBuilder } from "../model/records.ts";
 import { Ring } from "../base/ring.ts";
 import type { OttlaError } from "../model/errors.ts";
-import type { Alarm } from "./alarms.ts";
+import type { Alarm } from "../link/alarms.ts";
 import type { Generation } from "./flush-tracker.ts";
 import type { SendResult } from "./types.ts";
 

@@ -4,7 +4,7 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { TopicMetadata } from "../wire/native/apis.ts";
 import { Accumulator, type PlacedRecord } from "./accumulator.ts";
 import { orAborted } from "./aborted.ts";
-import type { Alarm } from "./alarms.ts";
+import type { Alarm } from "../link/alarms.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import {

@@ -15,8 +15,8 @@ import {
 } from "../wire/native/apis.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { Accumulator } from "./accumulator.ts";
-import { backoffMs } from "./backoff.ts";
-import type { BrokerConnection } from "./broker-connection.ts";
+import { backoffMs } from "../link/backoff.ts";
+import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Alarms } from "../../src/client/alarms.ts";
+import { Alarms } from "../../src/link/alarms.ts";
 import { OttlaError } from "../../src/model/errors.ts";
-import { VirtualTime } from "./world.ts";
+import { VirtualTime } from "../client/world.ts";
 
 function setUp() {
   const time = new VirtualTime();

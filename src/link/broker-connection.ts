@@ -1,8 +1,8 @@
 // One connection to one broker: Hello, then any number of requests in flight, matched by correlation id. It never reconnects;
-// broker-link.ts does.
+// its owner does (client/broker-link.ts, the broker's links to its peers).
 import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
 import type { MessageConnection } from "../ports/transport.ts";
-import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
+import { API, type ApiKey, type ApiTypes, type HelloResponse } from "../wire/native/apis.ts";
 import { encodeRequest, ResponseAssembler, SUPPORTED_VERSIONS } from "../wire/native/codec.ts";
 import type { DecodedResponse } from "../wire/native/protocol.ts";
 import type { Alarm, Alarms } from "./alarms.ts";
@@ -72,17 +72,18 @@ export class BrokerConnection {
     return this.#connection.unsentBytes > UNSENT_BYTES_HIGH;
   }
 
-  /** The first request. Learns which versions the broker speaks. */
-  async hello(clientId: string, timeoutMs: number): Promise<void> {
+  /** The first request. Learns which versions the broker speaks; the answer says who it is. */
+  async hello(clientId: string, timeoutMs: number, software = "ottla-client"): Promise<HelloResponse> {
     const own = SUPPORTED_VERSIONS.find((row) => row.key === API.HELLO);
     this.#versions.set(API.HELLO, own?.maxVersion ?? 1);
-    const answer = await this.call(API.HELLO, { clientId, software: "ottla-client" }, timeoutMs);
+    const answer = await this.call(API.HELLO, { clientId, software }, timeoutMs);
     for (const row of SUPPORTED_VERSIONS) {
       const theirs = answer.apis.find((entry) => entry.key === row.key);
       if (theirs === undefined) continue;
       const version = Math.min(row.maxVersion, theirs.maxVersion);
-      if (version >= Math.max(row.minVersion, theirs.minVersion)) this.#versions.set(row.key as ApiKey, version);
+      if (version >= Math.max(row.minVersion, theirs.minVersion)) this.#versions.set(row.key, version);
     }
+    return answer;
   }
 
   /** A request with one answer and no bodies. */

@@ -1,4 +1,4 @@
-// All that a client does later, on one timer: request deadlines, back-off, linger, delivery timeouts.
+// All that one requester does later, on one timer: request deadlines, back-off, linger, delivery timeouts.
 import { type Deadline, Deadlines } from "../base/deadlines.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -24,7 +24,7 @@ export class Alarms {
     return this.#deadlines.add(delayMs, run);
   }
 
-  /** Rejects with CLOSED when the client closes first. */
+  /** Rejects with CLOSED when the owner closes first. */
   sleep(delayMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#deadlines.add(delayMs, resolve, () => reject(new OttlaError("CLOSED")));
