@@ -48,6 +48,13 @@ export const brokerConfigSchema = z.strictObject({
     .default("ws://127.0.0.1:7070")
     .describe("Address to listen on, native protocol and HTTP. Port 0 picks a free one."),
   "advertised.listeners": address.optional().describe("Address that clients are told. Default: the one listened on."),
+  "controller.quorum.voters": z
+    .string()
+    .regex(/^\s*\d{1,5}@[^\s,@]+:\d{1,5}(\s*,\s*\d{1,5}@[^\s,@]+:\d{1,5})*\s*$/, "takes 1@host:port,2@host:port,...")
+    .optional()
+    .describe(
+      "Where the nodes of the metadata quorum are found: id@host:port, separated by commas. Only an address list: who votes stands in the quorum's own log. Default: this node alone.",
+    ),
   "num.partitions": count(1, 1, 10_000, "Partitions of a topic created without a number."),
   "max.partitions.per.topic": count(10_000, 1, 100_000, "Most partitions that one topic may have."),
   "max.partitions": count(20_000, 1, 1_000_000, "Most partitions in the cluster."),
@@ -109,6 +116,25 @@ export const brokerConfigSchema = z.strictObject({
   "delayed.requests.max": count(100_000, 1, 10_000_000, "Bound: requests waiting for an event (long polls, acks=all)."),
   "request.timeout.ms": duration(30_000, 100, 600_000, "Longest that a request may wait when it names no deadline."),
   "shutdown.timeout.ms": duration(10_000, 100, 600_000, "An ordered stop ends after this, done or not."),
+  "broker.heartbeat.interval.ms": duration(
+    500,
+    10,
+    60_000,
+    "Each broker tells the controller this often that it lives.",
+  ),
+  "broker.session.timeout.ms": duration(
+    3_000,
+    50,
+    600_000,
+    "A broker that the controller has not heard of for this long leads nothing any more.",
+  ),
+  "metadata.log.max.record.bytes.between.snapshots": bytes(
+    20 * MiB,
+    1 * KiB,
+    4 * GiB,
+    "A snapshot of the metadata is taken when its log has grown by this much.",
+  ),
+  "controller.proposals.max": count(1_000, 1, 1_000_000, "Bound: metadata changes waiting at the controller."),
 });
 
 export type BrokerConfig = Readonly<z.infer<typeof brokerConfigSchema>>;
