@@ -176,6 +176,41 @@ export const ERRORS = {
   OFFSET_NOT_AVAILABLE: row(26, 78, true, "the new leader does not know the end offset yet", "retry"),
   BROKER_NOT_AVAILABLE: row(27, 8, true, "the broker is starting or stopping", "retry"),
   BUSY: row(28, 89, true, "a queue or byte budget of the broker is full", "retry with back-off"),
+  NOT_CONTROLLER: row(
+    29,
+    41,
+    true,
+    "this node is not the controller",
+    "ask the node that the metadata names as controller",
+  ),
+  STALE_BROKER_EPOCH: row(
+    30,
+    77,
+    true,
+    "the request carries another broker epoch than the one registered",
+    "the broker registers again by itself",
+  ),
+  DUPLICATE_BROKER_REGISTRATION: row(
+    31,
+    101,
+    true,
+    "a living broker with another disk is registered under this node id",
+    "is node.id given twice? A node whose disk was replaced is let in when the session of the old one has ended",
+  ),
+  INVALID_UPDATE_VERSION: row(
+    32,
+    95,
+    false,
+    "metadata.version cannot be changed to this",
+    "it is raised only, to a version that every registered broker supports",
+  ),
+  INCONSISTENT_CLUSTER_ID: row(
+    33,
+    104,
+    false,
+    "the peer belongs to another cluster",
+    "check controller.quorum.voters and data.dir of this node",
+  ),
   // Connection level: the sender of such bytes is told once and cut off.
   BAD_ENVELOPE: row(
     40,
