@@ -211,41 +211,6 @@ export const ERRORS = {
     "the peer belongs to another cluster",
     "check controller.quorum.voters and data.dir of this node",
   ),
-  NOT_CONTROLLER: row(
-    29,
-    41,
-    true,
-    "this broker is not the controller, or is one no more",
-    "refresh the metadata; ottla cluster health says whether there is a controller",
-  ),
-  STALE_BROKER_EPOCH: row(
-    30,
-    77,
-    false,
-    "the broker has registered again since, or another process has under its id",
-    "between brokers only: the broker registers again by itself",
-  ),
-  DUPLICATE_BROKER_REGISTRATION: row(
-    31,
-    101,
-    false,
-    "a live broker with another data directory has this node id",
-    "give each node a node.id of its own; a replaced disk is taken when the old broker's session has ended",
-  ),
-  INCONSISTENT_CLUSTER_ID: row(
-    32,
-    104,
-    false,
-    "the peer belongs to another cluster",
-    "controller.quorum.voters and the data directory must be of one cluster",
-  ),
-  FEATURE_UPDATE_FAILED: row(
-    33,
-    96,
-    false,
-    "metadata.version cannot be raised to this",
-    "every registered broker must support the version, and it can only be raised",
-  ),
   // Connection level: the sender of such bytes is told once and cut off.
   BAD_ENVELOPE: row(
     40,
