@@ -11,6 +11,7 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { MessageTransport } from "../ports/transport.ts";
 import type { StoreIdentity } from "../storage/types.ts";
+import type { QuorumProbe } from "./quorum/probe.ts";
 
 export interface BrokerDeps {
   readonly clock: Clock;
@@ -25,6 +26,10 @@ export interface BrokerDeps {
   readonly rng: Rng;
   /** The kernel's boot id (D-6). */
   readonly bootId: string;
+  /** Metadata versions that this build takes part in; default: all that it knows. Tests run an older build with it. */
+  readonly metadataVersions?: { readonly min: number; readonly max: number };
+  /** Watches this node's quorum; for simulators. */
+  readonly probe?: QuorumProbe;
 }
 
 export type BrokerState = "starting" | "running" | "stopping" | "stopped" | "failed";
