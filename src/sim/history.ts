@@ -2,6 +2,7 @@
 // An operation is invoked, then ends as ok (done), fail (certainly not done) or info (not known). Calling an info a fail makes
 // false alarms; calling a fail an info hides loss.
 import type { Acks } from "../client/types.ts";
+import type { MetadataEvent } from "./metadata-history.ts";
 
 export interface SendInvoked {
   readonly type: "send invoked";
@@ -126,7 +127,8 @@ export type HistoryEvent =
   | StartRefused
   | ProduceAcknowledged
   | TopicDeleted
-  | BudgetObserved;
+  | BudgetObserved
+  | MetadataEvent;
 
 export type PartitionName = string;
 

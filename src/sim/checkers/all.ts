@@ -37,9 +37,15 @@ export class CheckerSet {
 
   observe(event: HistoryEvent): void {
     if (event.type === "fault") this.#atlas.observe(event);
-    for (const checker of this.#checkers) {
-      const violation = checker.observe(event);
-      if (violation !== undefined && this.violations.length < VIOLATIONS_MAX) this.violations.push(violation);
-    }
+    for (const checker of this.#checkers) this.#take(checker.observe(event));
+  }
+
+  /** At the end of the history, once. */
+  conclude(): void {
+    for (const checker of this.#checkers) this.#take(checker.conclude?.());
+  }
+
+  #take(violation: Violation | undefined): void {
+    if (violation !== undefined && this.violations.length < VIOLATIONS_MAX) this.violations.push(violation);
   }
 }

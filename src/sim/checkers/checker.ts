@@ -11,4 +11,6 @@ export interface Checker {
   readonly invariant: number;
   readonly name: string;
   observe(event: HistoryEvent): Violation | undefined;
+  /** At the end of the history, once: what only the whole of it shows. */
+  conclude?(): Violation | undefined;
 }
