@@ -1,0 +1,58 @@
+// `ottla produce` and `ottla consume`.
+import type { Command } from "commander";
+import { type Act, examples, gather } from "./act.ts";
+
+export function addData(program: Command, act: Act): void {
+  const produce = program
+    .command("produce")
+    .argument("<topic>")
+    .description("send stdin, one record per line; a summary goes to stderr")
+    .option(
+      "-a, --acks <0|1|all>",
+      "0: no answer; 1: written by the leader; all: synced by every in-sync replica",
+      "all",
+    )
+    .option("-K, --key-delimiter <text>", "what is before it on a line is the key")
+    .option("-H, --header <key=value>", "a header for every record; repeatable", gather)
+    .option("-z, --compression <codec>", "none, gzip, snappy, lz4 or zstd", "none")
+    .option("-p, --partition <n>", "send to this partition (default: by key, or one partition per batch)")
+    .option("--rate <records/s>", "at most so many records a second")
+    .option("--skip-oversized", "a line that is too long does not make the command fail")
+    .option("--batch-bytes <size>", "send a batch when it has grown to this (default 64KiB)")
+    .option("--linger <duration>", "how long a batch waits for more records (default 5ms)")
+    .option("--delivery-timeout <duration>", "give a record up that is not acknowledged by then (default 120s)")
+    .addHelpText("after", "\nA record is the bytes between line feeds; CR is kept, an empty line is an empty value.")
+    .addHelpText(
+      "after",
+      examples("cat access.log | ottla produce access-log", "ottla produce orders -K : -z lz4 --acks 1 < orders.txt"),
+    );
+  act(produce, async () => (await import("../commands/produce.ts")).produce);
+  const consume = program
+    .command("consume")
+    .argument("<topic...>")
+    .description("print records")
+    .option(
+      "-o, --offset <position>",
+      "start, end, an offset, -N for the last N of each partition, @time (ms, ISO or @-1h)",
+      "start",
+    )
+    .option("-e, --exit-at-end", "stop at what was the end when it began")
+    .option("-n, --count <n>", "stop after so many records")
+    .option("-P, --partitions <list>", "only these, such as 0,2 or 0-3")
+    .option("-f, --format <text>", "what to print for a record (default: %v\\n)")
+    .addHelpText(
+      "after",
+      `
+Format: %t topic  %p partition  %o offset  %T timestamp in ms  %k key  %v value  %h headers  %e leader epoch
+        %K and %V lengths of key and value, -1 for null;  %%  \\n  \\t  \\r  \\0  \\\\  \\xHH`,
+    )
+    .addHelpText(
+      "after",
+      examples(
+        "ottla consume access-log -e",
+        "ottla consume orders -o @-1h -f '%p %o %k %v\\n'",
+        "ottla consume orders -o -10 -e --json",
+      ),
+    );
+  act(consume, async () => (await import("../commands/consume.ts")).consume);
+}
