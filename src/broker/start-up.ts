@@ -1,7 +1,8 @@
 // From a data directory to a broker that may serve: storage, metadata, a new incarnation, its leaderships (D-1, D-6, D-20).
+import { present } from "../base/assert.ts";
 import { OttlaError } from "../model/errors.ts";
 import { UUID_BYTES, toNodeId, toPartitionIndex, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
-import type { ClusterId, IncarnationId } from "../model/ids.ts";
+import type { ClusterId, IncarnationId, Uuid } from "../model/ids.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import { type Decision, decideCluster, decideElections, decideRegistration } from "../metadata/controller.ts";
 import type { MetadataImage } from "../metadata/image.ts";
@@ -49,8 +50,22 @@ export function storageConfigOf(config: BrokerConfig): StorageConfig {
   };
 }
 
-export function openStore(deps: BrokerDeps, config: BrokerConfig): Promise<LogStore> {
-  return openLogStore(storageDepsOf(deps), storageConfigOf(config));
+export async function openStore(deps: BrokerDeps, config: BrokerConfig): Promise<LogStore> {
+  const storageConfig = storageConfigOf(config);
+  const store = await openLogStore(storageDepsOf(deps), storageConfig);
+  try {
+    if (store.identity.clusterId === null) await store.adoptCluster(storageConfig.clusterId ?? newUuid(deps));
+  } catch (thrown) {
+    await store.close();
+    throw thrown;
+  }
+  return store;
+}
+
+function newUuid(deps: BrokerDeps): Uuid {
+  const bytes = new Uint8Array(UUID_BYTES);
+  deps.entropy.fill(bytes);
+  return uuidFromBytes(bytes);
 }
 
 export async function openMetadata(
@@ -75,16 +90,15 @@ export async function joinCluster(
   address: string,
 ): Promise<void> {
   const { deps, store, metadata } = parts;
-  const { clusterId, directoryId } = store.identity;
+  const { directoryId } = store.identity;
+  const clusterId = present(store.identity.clusterId, "cluster id");
   const nodeId = toNodeId(config["node.id"]);
   if (metadata.image.endOffset === 0) {
     assertNothingLost(store);
     await accept(metadata, () => decideCluster({ clusterId, nodeId, directoryId, nowMs: deps.clock.wallMs() }));
   }
   assertSameCluster(metadata.image, store);
-  const incarnation = new Uint8Array(UUID_BYTES);
-  deps.entropy.fill(incarnation);
-  const incarnationId = uuidFromBytes(incarnation) as IncarnationId;
+  const incarnationId = newUuid(deps) as IncarnationId;
   const { restart } = store;
   const wish = { nodeId, directoryId, incarnationId, restart, address, nowMs: deps.clock.wallMs() };
   await accept(metadata, (image) => decideRegistration(image, wish));

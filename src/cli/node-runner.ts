@@ -1,7 +1,7 @@
 // Runs one broker in this process, whoever asked: `server start` in the foreground or a launcher's child. Every way to end has its exit code.
 import { existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { AssertionFailure } from "../base/assert.ts";
+import { AssertionFailure, present } from "../base/assert.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
 import type { BrokerConfig } from "../model/config.ts";
@@ -56,7 +56,7 @@ export async function runNode({ config, logger, onFatal }: RunOptions): Promise<
   logger.info("node_ready", { address, startMs });
   return {
     address,
-    clusterId: broker.identity.clusterId,
+    clusterId: present(broker.identity.clusterId, "cluster id"),
     directoryId: broker.identity.directoryId,
     startMs,
     stop: async () => {

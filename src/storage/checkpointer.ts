@@ -29,6 +29,8 @@ export interface CheckpointHost {
   onCheckpointFailed(thrown: unknown): void;
 }
 
+export type SuperblockChange = Partial<Pick<Superblock, "generation" | "isClean" | "clusterId" | "brokerEpoch">>;
+
 export class Checkpointer {
   readonly #host: CheckpointHost;
   readonly #superblockFile: FileHandle;
@@ -36,6 +38,7 @@ export class Checkpointer {
   #superblock: Superblock;
   #journalGeneration: number;
   #running: Promise<void> | undefined;
+  #lastWrite: Promise<void> = Promise.resolve();
   #timer: TimerHandle | undefined;
   /** Pending while a snapshot is taken: truncations, epochs, log starts, creations and deletions wait for it. */
   gate: Promise<void> | undefined;
@@ -90,7 +93,7 @@ export class Checkpointer {
     assert(this.#running === undefined, "a checkpoint is under way");
     this.#timer?.cancel();
     await this.#run();
-    await this.#writeSuperblock({ generation: this.#superblock.generation, isClean: true });
+    await this.update({ isClean: true });
   }
 
   async #run(): Promise<void> {
@@ -106,7 +109,7 @@ export class Checkpointer {
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));
-    await this.#writeSuperblock({ generation, isClean: false });
+    await this.update({ generation });
     await removeOld(host.checkpointDeps, image);
   }
 
@@ -140,7 +143,14 @@ export class Checkpointer {
     }
   }
 
-  async #writeSuperblock(change: { readonly generation: number; readonly isClean: boolean }): Promise<void> {
+  /** Makes the change durable, behind those that were asked for before. */
+  update(change: SuperblockChange): Promise<void> {
+    const written = this.#lastWrite.then(() => this.#writeSuperblock(change));
+    this.#lastWrite = written.catch(() => undefined);
+    return written;
+  }
+
+  async #writeSuperblock(change: SuperblockChange): Promise<void> {
     const next: Superblock = {
       ...this.#superblock,
       ...change,

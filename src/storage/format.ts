@@ -19,13 +19,17 @@ export const MAGIC = {
   IMAGE: 0x4f544c49,
 } as const;
 
-/** Refuses a file of a newer format by name, touching nothing. */
-export function refuseNewer(path: string, versions: { readonly version: number; readonly minReader: number }): void {
-  if (versions.minReader <= FORMAT_VERSION) return;
+/** Refuses a file of a newer format by name, touching nothing. `known`: the newest version of this kind of file that this build reads. */
+export function refuseNewer(
+  path: string,
+  versions: { readonly version: number; readonly minReader: number },
+  known: number = FORMAT_VERSION,
+): void {
+  if (versions.minReader <= known) return;
   const { version, minReader } = versions;
   throw new OttlaError(
     "DATA_DIR_NEWER",
-    `${path} has format version ${version} and needs a reader of version ${minReader} or newer; this build reads version ${FORMAT_VERSION}`,
+    `${path} has format version ${version} and needs a reader of version ${minReader} or newer; this build reads version ${known}`,
   );
 }
 

@@ -85,10 +85,11 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<Superb
       `${config.directory} belongs to node ${superblock.nodeId}, this is node ${config.nodeId}`,
     );
   }
-  if (config.clusterId !== undefined && superblock.clusterId !== config.clusterId) {
+  const { clusterId } = superblock;
+  if (config.clusterId !== undefined && clusterId !== null && clusterId !== config.clusterId) {
     throw new OttlaError(
       "DATA_DIR_FOREIGN",
-      `${config.directory} belongs to cluster ${superblock.clusterId}, not ${config.clusterId}`,
+      `${config.directory} belongs to cluster ${clusterId}, not ${config.clusterId}`,
     );
   }
   return superblock;
@@ -119,12 +120,13 @@ async function initialise(store: LogStoreImpl): Promise<Opened> {
   const superblock: Superblock = {
     counter: 0,
     generation: 0,
-    clusterId: config.clusterId ?? newUuid(deps),
+    clusterId: null,
     nodeId: config.nodeId,
     directoryId: newUuid(deps),
     nextLogId: 1,
     bootId: deps.bootId,
     isClean: false,
+    brokerEpoch: null,
   };
   const path = join(config.directory, SUPERBLOCK);
   let committed = superblock;

@@ -18,7 +18,16 @@ import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
 import { emptyRead } from "./segment-read.ts";
 import type { SegmentState, Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
-import type { Damage, EpochEntry, LogSpec, ReadOptions, ReadResult, ReplicaLog, TimestampResult } from "./types.ts";
+import type {
+  Damage,
+  EpochEntry,
+  LogSettings,
+  LogSpec,
+  ReadOptions,
+  ReadResult,
+  ReplicaLog,
+  TimestampResult,
+} from "./types.ts";
 
 /** Batches smaller than this on average are joined into one chunk when there are many of them. */
 const SMALL_BATCH_BYTES = 4096;
@@ -111,6 +120,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   get partition(): PartitionIndex {
     return this.spec.partition;
+  }
+
+  configure(settings: LogSettings): void {
+    this.segments.configure(settings);
   }
 
   get flushedEnd(): number {

@@ -14,7 +14,7 @@ import type { HandleCache } from "./handle-cache.ts";
 import { OffsetIndex } from "./offset-index.ts";
 import { INDEX_SUFFIX, join, LOG_SUFFIX, offsetName } from "./paths.ts";
 import { collectBatches } from "./segment-read.ts";
-import type { ReadOptions, ReadResult } from "./types.ts";
+import type { LogSettings, ReadOptions, ReadResult } from "./types.ts";
 
 const RELATIVE_OFFSET_MAX = 2 ** 31 - 1;
 const WRITE_CHUNKS_MAX = 1000;
@@ -47,10 +47,8 @@ export interface Segment {
   isIndexDirty: boolean;
 }
 
-export interface SegmentsConfig {
+export interface SegmentsConfig extends LogSettings {
   readonly directory: string;
-  readonly segmentBytes: number;
-  readonly indexIntervalBytes: number;
 }
 
 interface SegmentsDeps {
@@ -62,7 +60,7 @@ interface SegmentsDeps {
 export class Segments {
   readonly directory: string;
   readonly #deps: SegmentsDeps;
-  readonly #config: SegmentsConfig;
+  #config: LogSettings;
   readonly #segments: Segment[] = [];
   /** Exclusive end of what the files hold. */
   #endOffset: number;
@@ -79,6 +77,10 @@ export class Segments {
     this.directory = config.directory;
     this.#endOffset = state.endOffset;
     for (const each of state.segments) this.#segments.push(this.#segment(each));
+  }
+
+  configure({ segmentBytes, indexIntervalBytes }: LogSettings): void {
+    this.#config = { segmentBytes, indexIntervalBytes };
   }
 
   get endOffset(): number {
@@ -102,7 +104,7 @@ export class Segments {
   #segment(state: SegmentState): Segment {
     return {
       ...state,
-      path: join(this.#config.directory, offsetName(state.base)),
+      path: join(this.directory, offsetName(state.base)),
       index: undefined,
       bytesSinceIndexEntry: 0,
       isDirty: false,

@@ -1,10 +1,10 @@
 // The store: the journal, the logs, the flusher and the checkpoints of one data directory, and what they tell the broker.
 import { assert, present } from "../base/assert.ts";
 import { OttlaError } from "../model/errors.ts";
-import { type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
+import { type ClusterId, type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { CheckpointDeps } from "./checkpoint-files.ts";
-import { Checkpointer, type CheckpointHost } from "./checkpointer.ts";
+import { Checkpointer, type CheckpointHost, type SuperblockChange } from "./checkpointer.ts";
 import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { ByteWriter } from "./format.ts";
@@ -145,9 +145,41 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   // ---- LogStore
 
+  get #superblock(): Superblock {
+    return present(this.#checkpoints, "checkpoints").superblock;
+  }
+
   get identity(): StoreIdentity {
-    const { clusterId, nodeId, directoryId } = present(this.#opened, "opened store").superblock;
+    const { clusterId, nodeId, directoryId } = this.#superblock;
     return { clusterId, nodeId, directoryId };
+  }
+
+  get brokerEpoch(): number | null {
+    return this.#superblock.brokerEpoch;
+  }
+
+  async adoptCluster(clusterId: ClusterId): Promise<void> {
+    const known = this.#superblock.clusterId ?? this.config.clusterId;
+    if (known !== undefined && known !== clusterId) {
+      const { directory } = this.config;
+      throw new OttlaError("DATA_DIR_FOREIGN", `${directory} is meant for cluster ${known}, not ${clusterId}`);
+    }
+    if (this.#superblock.clusterId === null) await this.#update({ clusterId });
+  }
+
+  async storeBrokerEpoch(epoch: number): Promise<void> {
+    assert(epoch >= (this.brokerEpoch ?? 0), `broker epoch ${epoch} after ${this.brokerEpoch}`);
+    await this.#update({ brokerEpoch: epoch });
+  }
+
+  async #update(change: SuperblockChange): Promise<void> {
+    this.#checkRunning();
+    try {
+      await present(this.#checkpoints, "checkpoints").update(change);
+    } catch (thrown) {
+      if (isNoSpace(thrown)) throw storageFull(thrown);
+      throw this.#fail(diskFailed(thrown));
+    }
   }
 
   get restart(): RestartKind {

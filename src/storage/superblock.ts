@@ -1,6 +1,6 @@
 // The superblock: who owns the directory, and which checkpoint and journal generation are the truth. Two slots of 4 KiB,
 // written in turn, so that a torn write leaves the other one; the valid slot with the higher write counter counts.
-import { readU16, readU32 } from "../base/bytes.ts";
+import { bytesEqual, readU16, readU32 } from "../base/bytes.ts";
 import {
   type ClusterId,
   type DirectoryId,
@@ -15,9 +15,13 @@ import { present } from "../base/assert.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
-import { ByteReader, ByteWriter, FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, refuseNewer } from "./format.ts";
 
 export const SLOT_BYTES = 4096;
+/** Version 2: the cluster id may be unset, and the broker epoch is kept. A reader of version 1 would take either for something else. */
+const VERSION = 2;
+const MIN_READER = 2;
+const NO_EPOCH = -1;
 /** Magic, versions and CRC; the CRC covers the rest of the slot. */
 const PREFIX_BYTES = 12;
 
@@ -26,7 +30,8 @@ export interface Superblock {
   readonly counter: number;
   /** The checkpoint image that is valid, and the first journal to replay over it. */
   readonly generation: number;
-  readonly clusterId: ClusterId;
+  /** Null until this disk has become part of a cluster (D-20). */
+  readonly clusterId: ClusterId | null;
   readonly nodeId: NodeId;
   readonly directoryId: DirectoryId;
   /** No log id from here on was ever used on this disk, apart from those in journals (D-14). */
@@ -35,22 +40,28 @@ export interface Superblock {
   readonly bootId: string;
   /** Set by an ordered close. */
   readonly isClean: boolean;
+  /** The last epoch under which this broker was registered and that it stored before it confirmed it (D-6). */
+  readonly brokerEpoch: number | null;
 }
+
+/** Stands for "no cluster"; never drawn: a drawn id with all bits clear is as likely as any other given one. */
+const NO_CLUSTER = new Uint8Array(UUID_BYTES);
 
 export function encodeSuperblock(block: Superblock, checksum: Checksum): Uint8Array {
   const writer = new ByteWriter();
   writer.u32(MAGIC.SUPERBLOCK);
-  writer.u16(FORMAT_VERSION);
-  writer.u16(MIN_READER_VERSION);
+  writer.u16(VERSION);
+  writer.u16(MIN_READER);
   writer.u32(0);
   writer.i64(block.counter);
   writer.i64(block.generation);
-  writer.raw(present(uuidToBytes(block.clusterId), "cluster id"));
+  writer.raw(block.clusterId === null ? NO_CLUSTER : present(uuidToBytes(block.clusterId), "cluster id"));
   writer.raw(present(uuidToBytes(block.directoryId), "directory id"));
   writer.i64(block.nodeId);
   writer.i64(block.nextLogId);
   writer.u8(block.isClean ? 1 : 0);
   writer.text(block.bootId);
+  writer.i64(block.brokerEpoch ?? NO_EPOCH);
   const slot = new Uint8Array(SLOT_BYTES);
   slot.set(writer.bytes());
   const summed = new ByteWriter();
@@ -65,17 +76,22 @@ export function decodeSuperblock(
   options: { readonly path: string; readonly checksum: Checksum },
 ): Superblock | undefined {
   if (slot.length < SLOT_BYTES || readU32(slot, 0) !== MAGIC.SUPERBLOCK) return undefined;
-  refuseNewer(options.path, { version: readU16(slot, 4), minReader: readU16(slot, 6) });
+  const version = readU16(slot, 4);
+  refuseNewer(options.path, { version, minReader: readU16(slot, 6) }, VERSION);
   if (options.checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return undefined;
   const reader = new ByteReader(slot, PREFIX_BYTES);
   const counter = reader.i64();
   const generation = reader.i64();
-  const clusterId = uuidFromBytes(reader.raw(UUID_BYTES));
+  const clusterBytes = reader.raw(UUID_BYTES);
+  const clusterId = bytesEqual(clusterBytes, NO_CLUSTER) ? null : uuidFromBytes(clusterBytes);
   const directoryId = uuidFromBytes(reader.raw(UUID_BYTES));
   const nodeId = toNodeId(reader.i64());
   const nextLogId = reader.i64();
   const isClean = reader.u8() === 1;
-  return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId: reader.text() };
+  const bootId = reader.text();
+  const epoch = version < 2 ? NO_EPOCH : reader.i64();
+  const brokerEpoch = epoch === NO_EPOCH ? null : epoch;
+  return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId, brokerEpoch };
 }
 
 /** The slot that counts. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */

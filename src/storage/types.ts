@@ -37,7 +37,7 @@ export interface StorageDeps {
 export interface StorageConfig {
   readonly directory: string;
   readonly nodeId: NodeId;
-  /** Refuse a directory of another cluster; undefined takes what it says, or a new id on an empty directory. */
+  /** Refuse a directory of another cluster, and to become part of one; undefined takes what it says. */
   readonly clusterId: ClusterId | undefined;
   readonly segmentBytes: number;
   readonly indexIntervalBytes: number;
@@ -54,7 +54,8 @@ export interface StorageConfig {
 export type RestartKind = "first" | "clean" | "process-death" | "power-loss";
 
 export interface StoreIdentity {
-  readonly clusterId: ClusterId;
+  /** Null until `adoptCluster`: this disk belongs to no cluster yet (D-20). */
+  readonly clusterId: ClusterId | null;
   readonly nodeId: NodeId;
   readonly directoryId: DirectoryId;
 }
@@ -83,8 +84,15 @@ export interface StoreListener {
 }
 
 export interface LogStore {
+  /** Node id and directory id are durable once the store is open. */
   readonly identity: StoreIdentity;
   readonly restart: RestartKind;
+  /** The last one stored (D-6). */
+  readonly brokerEpoch: number | null;
+  /** Once only, to the same id again is nothing. Resolves when durable; DATA_DIR_FOREIGN when the disk, or the configuration, is of another cluster. */
+  adoptCluster(clusterId: ClusterId): Promise<void>;
+  /** Resolves when durable. Epochs rise. */
+  storeBrokerEpoch(epoch: number): Promise<void>;
   /** False while the pinned bytes are at their bound: hand no more appends until `onRoomChanged`. */
   readonly hasRoom: boolean;
   /** True while free space is below the mark: refuse produce. */
@@ -147,8 +155,15 @@ export interface ReplicaLog {
    * larger if `atLeastOne`. Synchronous when memory holds them. Rejects with OttlaError STORAGE_ERROR on damage met, checked by CRC.
    */
   read(offset: Offset, options: ReadOptions): ReadResult | Promise<ReadResult>;
+  /** For what is written from now on; not durable. A batch taken before that is longer than a segment gets one of its own. */
+  configure(settings: LogSettings): void;
   /** First record with timestamp >= `timestamp` and offset < limitOffset. */
   findTimestamp(timestamp: number, limitOffset: Offset): Promise<TimestampResult | undefined>;
+}
+
+export interface LogSettings {
+  readonly segmentBytes: number;
+  readonly indexIntervalBytes: number;
 }
 
 export interface ReadOptions {

@@ -3,12 +3,15 @@ import { expect, test } from "vitest";
 import { writeU16, writeU32 } from "../../src/base/bytes.ts";
 import type { ClusterId, NodeId } from "../../src/model/ids.ts";
 import { FileError, type LockOutcome } from "../../src/ports/files.ts";
-import { KEEP_ALL } from "../../src/sim/disk-image.ts";
+import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
 import { openLogStore } from "../../src/storage/log-store.ts";
+import { decodeSuperblock, encodeSuperblock } from "../../src/storage/superblock.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { appendBatch, baseConfig, checksum, makeDeps, openStore, Recorder, specOf } from "./support.ts";
 
 const SUPERBLOCK = "/data/superblock";
+const CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ" as ClusterId;
+const OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAg" as ClusterId;
 
 async function made(): Promise<MemoryFiles> {
   const files = new MemoryFiles();
@@ -51,10 +54,61 @@ test("a directory with somebody else's files is foreign", async () => {
 
 test("another node's and another cluster's directories are foreign, and say whose they are", async () => {
   const files = await made();
+  const store = await openStore(files);
+  await store.adoptCluster(CLUSTER);
+  await store.close();
   expect(await refused(files, "DATA_DIR_FOREIGN", { nodeId: 2 as NodeId })).toContain("node 1");
-  expect(await refused(files, "DATA_DIR_FOREIGN", { clusterId: "AAAAAAAAAAAAAAAAAAAAAA" as ClusterId })).toContain(
-    "AAAAAAAAAAAAAAAAAAAAAA",
-  );
+  expect(await refused(files, "DATA_DIR_FOREIGN", { clusterId: OTHER_CLUSTER })).toContain(OTHER_CLUSTER);
+});
+
+test("D-20: a disk is of no cluster until it adopts one, once and durably", async () => {
+  const files = await made();
+  const store = await openStore(files, { clusterId: CLUSTER });
+  expect(store.identity).toMatchObject({ clusterId: null, nodeId: 1 });
+  await expect(store.adoptCluster(OTHER_CLUSTER)).rejects.toMatchObject({ code: "DATA_DIR_FOREIGN" });
+  expect(store.identity.clusterId).toBeNull();
+  await store.adoptCluster(CLUSTER);
+  await store.adoptCluster(CLUSTER);
+  const { identity } = store;
+  files.kill();
+  files.image.crash(DROP_ALL);
+  const again = await openStore(new MemoryFiles(files.image));
+  expect(again.identity).toEqual(identity);
+  expect(again.identity.clusterId).toBe(CLUSTER);
+  await expect(again.adoptCluster(OTHER_CLUSTER)).rejects.toMatchObject({ code: "DATA_DIR_FOREIGN" });
+});
+
+test("D-6: a stored broker epoch survives a power loss, checkpoints and an ordered close", async () => {
+  const files = await made();
+  const store = await openStore(files);
+  expect(store.brokerEpoch).toBeNull();
+  await Promise.all([store.storeBrokerEpoch(7), store.checkpoint(), store.storeBrokerEpoch(9)]);
+  expect(store.brokerEpoch).toBe(9);
+  files.kill();
+  files.image.crash(DROP_ALL);
+  const again = await openStore(new MemoryFiles(files.image));
+  expect(again.brokerEpoch).toBe(9);
+  await again.checkpoint();
+  await again.close();
+  await expect(again.storeBrokerEpoch(10)).rejects.toMatchObject({ code: "CLOSED" });
+  const third = await openStore(new MemoryFiles(files.image));
+  expect([third.brokerEpoch, third.restart]).toEqual([9, "clean"]);
+});
+
+test("a superblock of version 1 is read: it has a cluster and no broker epoch", () => {
+  const block = { counter: 3, generation: 2, clusterId: CLUSTER, directoryId: OTHER_CLUSTER, nodeId: 1 as NodeId };
+  const slot = encodeSuperblock({ ...block, nextLogId: 5, bootId: "boot", isClean: true, brokerEpoch: null }, checksum);
+  writeU16(slot, 4, 1);
+  writeU16(slot, 6, 1);
+  slot.fill(0, 77 + 4 + "boot".length);
+  writeU32(slot, 8, checksum.crc32c(slot.subarray(12)));
+  expect(decodeSuperblock(slot, { path: SUPERBLOCK, checksum })).toEqual({
+    ...block,
+    nextLogId: 5,
+    bootId: "boot",
+    isClean: true,
+    brokerEpoch: null,
+  });
 });
 
 test("a directory that lost its superblock is damaged, not empty", async () => {

@@ -46,6 +46,27 @@ test("what was appended is there after an ordered close and a start, from segmen
   await second.store.close();
 });
 
+test("settings of a running log hold for what is written next; a batch taken before may fill a segment alone", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files, { segmentBytes: 100_000 });
+  const log = await store.createLog(specOf("a"));
+  const batches = [appendBatch(log, { valueBytes: 300 })];
+  await recorder.until(() => log.durableEnd === 1);
+  batches.push(appendBatch(log, { valueBytes: 300 }), appendBatch(log, { valueBytes: 300 }));
+  log.configure({ segmentBytes: 350, indexIntervalBytes: 50 });
+  batches.push(...Array.from({ length: 4 }, () => appendBatch(log, { valueBytes: 20 })));
+  await recorder.until(() => log.durableEnd === log.endOffset);
+  await store.checkpoint();
+  const [segments] = [...store.logs].map((each) => each.segments.all.map((segment) => segment.base));
+  expect(segments).toEqual([0, 1, 2, 3, 6]);
+  expect(await contentOf(log)).toEqual(batches);
+  await store.close();
+  const again = await opened(files);
+  const found = again.store.find(log.topicId, log.partition);
+  expect(found === undefined ? [] : await contentOf(found)).toEqual(batches);
+  await again.store.close();
+});
+
 test("a killed process loses nothing that was written", async () => {
   const files = new MemoryFiles();
   const { store, recorder } = await opened(files);

@@ -2,6 +2,7 @@
 // Versions: 0.
 // Behaviour: answers what this broker is and speaks; must be the first request of a connection (the dispatcher sees to that). A second Hello
 // on the same connection is answered like the first.
+import { present } from "../../base/assert.ts";
 import { NO_LEADER_EPOCH, toNodeId } from "../../model/ids.ts";
 import type { API } from "../../wire/native/apis.ts";
 import { SUPPORTED_VERSIONS } from "../../wire/native/codec.ts";
@@ -16,7 +17,7 @@ export function handleHello(services: Services, request: Request<typeof API.HELL
   request.connection.clientId = clientId;
   logger.debug("client_connected", { remote: request.connection.remote, clientId, software });
   request.respond({
-    clusterId: store.identity.clusterId,
+    clusterId: present(store.identity.clusterId, "cluster id"),
     nodeId,
     brokerEpoch: metadata.image.broker(nodeId)?.brokerEpoch ?? NO_LEADER_EPOCH,
     software: SOFTWARE,

@@ -2,6 +2,7 @@
 // Versions: 0.
 // Behaviour: topics null = all. Sorted by name; a page holds what one answer can (D-38), and `next` names its last topic when more follow.
 // An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them.
+import { present } from "../../base/assert.ts";
 import { toPartitionIndex } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { PartitionImage, TopicImage } from "../../metadata/image.ts";
@@ -37,7 +38,7 @@ function answerTo(services: Services, { topics, after }: MetadataRequest): Metad
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
   const hasMore = start + page.length < names.length;
   return {
-    clusterId: services.store.identity.clusterId,
+    clusterId: present(services.store.identity.clusterId, "cluster id"),
     controllerId: services.config["node.id"],
     brokers,
     topics: page,
