@@ -1,23 +1,21 @@
 // The simulated network: both transport ports (D-27) over pipes that delay, and connections that break where the seed says.
-import { assert } from "../base/assert.ts";
 import type { Rng } from "../base/rng.ts";
 import {
   type ByteTransport,
   type Connection,
-  type ConnectionHandlers,
   type Listener,
   type MessageTransport,
   type Transport,
   TransportError,
 } from "../ports/transport.ts";
-import { type LinkQuality, Pipe } from "./pipe.ts";
+import { ByteEnd, type Carried, type Cut, type Endpoint, Link, MessageEnd, SILENT_TIMEOUT_MS } from "./connection.ts";
+import { Path } from "./path.ts";
+import type { LinkQuality } from "./pipe.ts";
 import type { Incarnation, SimWorld } from "./world.ts";
 
 export interface NetworkOptions {
   readonly link: LinkQuality;
 }
-
-type Carried = "messages" | "bytes";
 
 interface ListenerState {
   readonly owner: Incarnation;
@@ -25,20 +23,24 @@ interface ListenerState {
   readonly accept: (endpoint: Endpoint) => void;
 }
 
-/** How long a close waits for the peer's. */
-const CLOSE_WAIT_MS = 1000;
-/** A half-open connection on which something waits to be sent is given up by its end after about this long. */
-const SILENT_TIMEOUT_MS = 20_000;
+const PINGS_MAX = 3;
+/** A handshake that is not answered is given up after this long, as the real transport does. */
+const HANDSHAKE_MS = 5_000;
+const HANDSHAKE_RETRY_MS = 250;
+/** N3: longest that bytes of a connection arrive late. */
+const LATE_MS_MAX = 60_000;
 const FIRST_PORT = 20_000;
 
-/** Which ends of a connection hear that it broke. */
-export type Cut = "both" | "one" | "silent";
+export function hostOf(address: string): string {
+  return address.slice(0, address.lastIndexOf(":"));
+}
 
 export class SimNetwork {
   readonly world: SimWorld;
   readonly rng: Rng;
   readonly #listeners = new Map<string, ListenerState>();
   readonly #links = new Set<Link>();
+  readonly #paths = new Map<string, Path>();
   #link: LinkQuality;
   #nextPort = FIRST_PORT;
 
@@ -52,9 +54,58 @@ export class SimNetwork {
     return this.#link;
   }
 
-  /** Applies to what is sent from now on. */
+  /** Of every path without a quality of its own. Applies to what is sent from now on. */
   setLink(link: LinkQuality): void {
     this.#link = link;
+  }
+
+  path(from: string, to: string): Path {
+    const name = `${from} ${to}`;
+    let path = this.#paths.get(name);
+    if (path === undefined) {
+      path = new Path(from, to, () => this.#link);
+      this.#paths.set(name, path);
+    }
+    return path;
+  }
+
+  /** N4: nothing gets from one to the other until it is mended as often as it was cut; connections last, up to a point. */
+  cut(from: string, to: string): void {
+    const path = this.path(from, to);
+    const wasCut = path.isCut;
+    path.cut();
+    if (!wasCut) this.#giveUpOn(path);
+  }
+
+  mend(from: string, to: string): void {
+    this.path(from, to).mend();
+  }
+
+  #giveUpOn(path: Path): void {
+    const { cuts } = path;
+    const delayMs = SILENT_TIMEOUT_MS * (1 + (this.rng.u32() / 2 ** 32) * (PINGS_MAX - 1));
+    this.world.schedule({ delayMs, kind: "give up", detail: `${path.from} to ${path.to}` }, () => {
+      if (!path.isCut || path.cuts !== cuts) return;
+      for (const link of [...this.#links]) if (link.uses(path)) link.break("silent", 0);
+    });
+  }
+
+  /** N3: what is under way in one direction of one random connection, and what follows, arrives up to a minute late. */
+  delayOne(): boolean {
+    const open = [...this.#links].filter((link) => !link.isBroken);
+    if (open.length === 0) return false;
+    this.rng.pick(open).stallOne(lateMs(this.rng));
+    return true;
+  }
+
+  /** Peers of a machine that stands still for longer than pings may go unanswered give its connections up. */
+  paused(machine: string, durationMs: number): void {
+    const delayMs = SILENT_TIMEOUT_MS * (1 + this.rng.below(PINGS_MAX - 1));
+    if (durationMs < delayMs) return;
+    this.world.schedule({ delayMs, kind: "give up", detail: machine }, () => {
+      if (!this.world.machine(machine).isPaused) return;
+      for (const link of [...this.#links]) if (link.isOf(machine)) link.break("silent", 0);
+    });
   }
 
   get connectionCount(): number {
@@ -84,13 +135,26 @@ export class SimNetwork {
 
   /** Every silently broken connection is reset: the network is whole again. */
   heal(): void {
+    for (const path of this.#paths.values()) path.heal();
     for (const link of this.#links) if (link.isBroken) link.resetEnds("healed");
   }
 
-  /** The machine or process of an incarnation is gone: its peers hear a reset, or nothing (a coin each). */
-  forget(owner: Incarnation): void {
+  /** The process of an incarnation is gone: its peers hear a reset, or nothing, or first what it still sent. */
+  forget(owner: Incarnation, { isPowerLoss = false }: { readonly isPowerLoss?: boolean } = {}): void {
     for (const [address, listener] of this.#listeners) if (listener.owner === owner) this.#listeners.delete(address);
-    for (const link of [...this.#links]) if (link.touches(owner)) link.break(this.rng.chance(0.7) ? "both" : "silent");
+    for (const link of [...this.#links]) {
+      const end = link.endOf(owner);
+      if (end === undefined) continue;
+      const fate = isPowerLoss ? 9 : this.rng.below(10);
+      if (fate < 4) link.abandon(end);
+      else if (fate < 7) link.outlive(end, this.rng.chance(0.5) ? 0 : lateMs(this.rng));
+      else link.break("silent");
+    }
+  }
+
+  /** A machine that was off answers again: what comes on connections of before is refused. */
+  booted(machine: string): void {
+    for (const link of this.#links) if (link.isBroken && link.isOf(machine)) link.resetEnds("connection reset");
   }
 
   async listen(owner: Incarnation, address: string, state: Omit<ListenerState, "owner">): Promise<Listener> {
@@ -109,18 +173,30 @@ export class SimNetwork {
   }
 
   async connect(owner: Incarnation, address: string, carried: Carried): Promise<Endpoint> {
-    const delayMs = this.#link.delayMs * 2;
-    return this.world.later({ delayMs, kind: "connect", owner, detail: address }, () => {
-      const listener = this.#listeners.get(address);
-      if (listener?.owner.isAlive !== true) throw new TransportError("refused", address);
-      if (listener.carried !== carried) throw new TransportError("not-ottla", address);
-      const link = new Link(this, { client: owner, server: listener.owner, address, carried });
-      this.#links.add(link);
-      this.world.schedule({ delayMs: 0, kind: "accept", owner: listener.owner, detail: address }, () => {
-        if (!link.isBroken) listener.accept(link.serverEnd);
-      });
-      return link.clientEnd;
+    const there = this.path(owner.node, hostOf(address));
+    const back = this.path(hostOf(address), owner.node);
+    const machine = this.world.machine(hostOf(address));
+    const deadlineMs = this.world.nowMs + HANDSHAKE_MS;
+    const delayMs = there.quality.delayMs + back.quality.delayMs;
+    await this.world.later({ delayMs, kind: "connect", owner, detail: address }, () => undefined);
+    while (there.isCut || back.isCut || machine.isPaused || machine.isOff) {
+      if (this.world.nowMs > deadlineMs)
+        throw new TransportError(machine.isOff && this.rng.chance(0.5) ? "unreachable" : "timed-out", address);
+      await this.world.later({ delayMs: HANDSHAKE_RETRY_MS, kind: "connect", owner, detail: address }, () => undefined);
+    }
+    return this.#open(owner, address, carried);
+  }
+
+  #open(owner: Incarnation, address: string, carried: Carried): Endpoint {
+    const listener = this.#listeners.get(address);
+    if (listener?.owner.isAlive !== true) throw new TransportError("refused", address);
+    if (listener.carried !== carried) throw new TransportError("not-ottla", address);
+    const link = new Link(this, { client: owner, server: listener.owner, address, carried });
+    this.#links.add(link);
+    this.world.schedule({ delayMs: 0, kind: "accept", owner: listener.owner, detail: address }, () => {
+      if (!link.isBroken) listener.accept(link.serverEnd);
     });
+    return link.clientEnd;
   }
 
   remove(link: Link): void {
@@ -128,227 +204,9 @@ export class SimNetwork {
   }
 }
 
-/** Both ends of one connection. */
-class Link {
-  readonly clientEnd: Endpoint;
-  readonly serverEnd: Endpoint;
-  readonly #network: SimNetwork;
-  readonly #parties: readonly Incarnation[];
-  #isBroken = false;
-
-  constructor(
-    network: SimNetwork,
-    options: { client: Incarnation; server: Incarnation; address: string; carried: Carried },
-  ) {
-    const { client, server, address, carried } = options;
-    this.#network = network;
-    this.#parties = [client, server];
-    this.clientEnd = new Endpoint(this, { network, owner: client, remote: address });
-    this.serverEnd = new Endpoint(this, { network, owner: server, remote: client.node });
-    const pipe = (from: Endpoint, to: Endpoint): Pipe =>
-      new Pipe(network.world, {
-        rng: network.rng,
-        ends: { sender: from.owner, receiver: to.owner, label: `${from.owner.node} to ${to.owner.node}` },
-        quality: () => network.link,
-        cutsChunks: carried === "bytes",
-        handlers: {
-          onReceive: (bytes) => to.receive(bytes),
-          onEnd: (reason) => to.peerClosed(reason),
-          onDrain: () => from.drained(),
-        },
-      });
-    this.clientEnd.attach({
-      outgoing: pipe(this.clientEnd, this.serverEnd),
-      incoming: pipe(this.serverEnd, this.clientEnd),
-    });
-    this.serverEnd.attach({ outgoing: this.clientEnd.incoming, incoming: this.clientEnd.outgoing });
-  }
-
-  get isBroken(): boolean {
-    return this.#isBroken;
-  }
-
-  touches(owner: Incarnation): boolean {
-    return this.#parties.includes(owner);
-  }
-
-  break(cut: Cut): void {
-    this.#isBroken = true;
-    this.clientEnd.outgoing.cut();
-    this.clientEnd.incoming.cut();
-    switch (cut) {
-      case "both":
-        this.resetEnds("connection reset");
-        return;
-      case "one": {
-        const [first, second] = this.#network.rng.chance(0.5)
-          ? [this.clientEnd, this.serverEnd]
-          : [this.serverEnd, this.clientEnd];
-        first.closedLater("connection reset", this.#network.link.delayMs);
-        second.closedLater("connection timed out", SILENT_TIMEOUT_MS);
-        return;
-      }
-      case "silent":
-        this.clientEnd.closedLater("connection timed out", SILENT_TIMEOUT_MS);
-        this.serverEnd.closedLater("connection timed out", SILENT_TIMEOUT_MS);
-        return;
-    }
-  }
-
-  resetEnds(reason: string): void {
-    this.clientEnd.closedLater(reason, this.#network.link.delayMs);
-    this.serverEnd.closedLater(reason, this.#network.link.delayMs);
-  }
-
-  endClosed(): void {
-    if (this.clientEnd.isClosed && this.serverEnd.isClosed) this.#network.remove(this);
-  }
-}
-
-/** One end, whatever it carries. */
-class Endpoint {
-  readonly owner: Incarnation;
-  readonly remote: string;
-  readonly #link: Link;
-  readonly #network: SimNetwork;
-  #outgoing: Pipe | undefined;
-  #incoming: Pipe | undefined;
-  #handlers: ConnectionHandlers<Uint8Array> | undefined;
-  #isClosing = false;
-  #isClosed = false;
-
-  constructor(link: Link, options: { network: SimNetwork; owner: Incarnation; remote: string }) {
-    this.#link = link;
-    this.#network = options.network;
-    this.owner = options.owner;
-    this.remote = options.remote;
-  }
-
-  attach(pipes: { outgoing: Pipe; incoming: Pipe }): void {
-    this.#outgoing = pipes.outgoing;
-    this.#incoming = pipes.incoming;
-  }
-
-  get outgoing(): Pipe {
-    assert(this.#outgoing !== undefined, "endpoint without pipes");
-    return this.#outgoing;
-  }
-
-  get incoming(): Pipe {
-    assert(this.#incoming !== undefined, "endpoint without pipes");
-    return this.#incoming;
-  }
-
-  /** Closed here, or its owner is no more. */
-  get isClosed(): boolean {
-    return this.#isClosed || !this.owner.isAlive;
-  }
-
-  start(handlers: ConnectionHandlers<Uint8Array>): void {
-    assert(this.#handlers === undefined, "a connection was started twice");
-    this.#handlers = handlers;
-  }
-
-  send(bytes: Uint8Array): void {
-    if (!this.#isClosing && !this.#isClosed) this.outgoing.send(bytes);
-  }
-
-  receive(bytes: Uint8Array): void {
-    if (this.#isClosed) return;
-    assert(this.#handlers !== undefined, "a connection was not started in the turn in which it was handed out");
-    this.#handlers.onReceive(bytes);
-  }
-
-  drained(): void {
-    if (!this.#isClosed) this.#handlers?.onDrain();
-  }
-
-  close(reason: string): void {
-    if (this.#isClosing || this.#isClosed) return;
-    this.#isClosing = true;
-    this.outgoing.end(reason);
-    this.#network.world.schedule(
-      { delayMs: CLOSE_WAIT_MS, kind: "close wait", owner: this.owner, detail: this.remote },
-      () => {
-        if (!this.#isClosed) this.destroy();
-      },
-    );
-  }
-
-  destroy(): void {
-    if (this.#isClosed) return;
-    this.#link.break("both");
-  }
-
-  peerClosed(reason: string): void {
-    if (!this.#isClosing) {
-      this.#isClosing = true;
-      this.outgoing.end(reason);
-    }
-    this.#closed(reason);
-  }
-
-  closedLater(reason: string, delayMs: number): void {
-    this.#network.world.schedule(
-      { delayMs, kind: "closed", owner: this.owner, detail: `${this.remote}: ${reason}` },
-      () => this.#closed(reason),
-    );
-  }
-
-  #closed(reason: string): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#link.endClosed();
-    this.#handlers?.onClose(reason);
-  }
-}
-
-abstract class End {
-  protected readonly endpoint: Endpoint;
-
-  constructor(endpoint: Endpoint) {
-    this.endpoint = endpoint;
-  }
-
-  get remote(): string {
-    return this.endpoint.remote;
-  }
-
-  get unsentBytes(): number {
-    return this.endpoint.outgoing.unsentBytes;
-  }
-
-  start(handlers: ConnectionHandlers<Uint8Array>): void {
-    this.endpoint.start(handlers);
-  }
-
-  pause(): void {
-    this.endpoint.incoming.pause();
-  }
-
-  resume(): void {
-    this.endpoint.incoming.resume();
-  }
-
-  close(reason: string): void {
-    this.endpoint.close(reason);
-  }
-
-  destroy(): void {
-    this.endpoint.destroy();
-  }
-}
-
-class MessageEnd extends End implements Connection<readonly Uint8Array[], Uint8Array> {
-  send(outgoing: readonly Uint8Array[]): void {
-    for (const message of outgoing) this.endpoint.send(message);
-  }
-}
-
-class ByteEnd extends End implements Connection<Uint8Array, Uint8Array> {
-  send(outgoing: Uint8Array): void {
-    this.endpoint.send(outgoing);
-  }
+/** Mostly short, now and then a minute: long enough for a new leader, a new session, a new process. */
+function lateMs(rng: Rng): number {
+  return 50 * (LATE_MS_MAX / 50) ** (rng.u32() / 2 ** 32);
 }
 
 class SimTransport<Outgoing, Received> implements Transport<Connection<Outgoing, Received>> {

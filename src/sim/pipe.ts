@@ -2,9 +2,12 @@
 //
 //   send() -> unsent -> (while less than a window is on the way) travelling -> arrived -> onReceive
 //
-// What the sender cannot put on the way counts as unsent, so a slow or paused receiver is felt at the sending end (N5).
+// What the sender cannot put on the way counts as unsent, so a slow or paused receiver is felt at the sending end (N5). What
+// meets a cut path or a stalled pipe waits there, and arrives late and in order (N3); where only the way back is cut, bytes
+// arrive but are never confirmed, until a window is full.
 import { Ring } from "../base/ring.ts";
 import type { Rng } from "../base/rng.ts";
+import type { Path, Traveller } from "./path.ts";
 import type { Incarnation, SimWorld } from "./world.ts";
 
 export interface LinkQuality {
@@ -37,30 +40,48 @@ const HIGH_WATER_BYTES = 256 * 1024;
 /** Between two arrivals, so that they are never at one time, where the seed would order them. */
 const GAP_MS = 0.0001;
 
-export class Pipe {
+/** Longest that a sender waits before it tries again after the path is open: its timer doubles with each try. */
+const RETRANSMIT_MS_MAX = 2000;
+
+export interface PipeOptions {
+  readonly rng: Rng;
+  readonly ends: PipeEnds;
+  readonly path: Path;
+  /** Where the confirmations come from. */
+  readonly wayBack: Path;
+  readonly cutsChunks: boolean;
+  readonly handlers: PipeHandlers;
+}
+
+export class Pipe implements Traveller {
   readonly #world: SimWorld;
   readonly #rng: Rng;
   readonly #ends: PipeEnds;
-  readonly #quality: () => LinkQuality;
+  readonly #path: Path;
+  readonly #wayBack: Path;
   readonly #cutsChunks: boolean;
   readonly #handlers: PipeHandlers;
   readonly #unsent = new Ring<Parcel>();
+  /** Sent, and stuck on the way. */
+  readonly #held = new Ring<Parcel>();
   readonly #arrived = new Ring<Parcel>();
   #unsentBytes = 0;
   #travellingBytes = 0;
+  /** Delivered, but the sender does not know. */
+  #unconfirmedBytes = 0;
   #lastArrivalMs = 0;
+  #stalledUntilMs = 0;
+  #heldSinceMs = 0;
   #isPaused = false;
   #isCut = false;
   #owesDrain = false;
 
-  constructor(
-    world: SimWorld,
-    options: { rng: Rng; ends: PipeEnds; quality: () => LinkQuality; cutsChunks: boolean; handlers: PipeHandlers },
-  ) {
+  constructor(world: SimWorld, options: PipeOptions) {
     this.#world = world;
     this.#rng = options.rng;
     this.#ends = options.ends;
-    this.#quality = options.quality;
+    this.#path = options.path;
+    this.#wayBack = options.wayBack;
     this.#cutsChunks = options.cutsChunks;
     this.#handlers = options.handlers;
   }
@@ -89,6 +110,11 @@ export class Pipe {
     this.#isCut = true;
   }
 
+  /** N3: what is under way, and what follows, arrives this much later at the earliest. */
+  stall(durationMs: number): void {
+    this.#stalledUntilMs = this.#world.nowMs + durationMs;
+  }
+
   pause(): void {
     this.#isPaused = true;
   }
@@ -100,7 +126,7 @@ export class Pipe {
   }
 
   #fill(): void {
-    const quality = this.#quality();
+    const { quality } = this.#path;
     while (this.#unsent.length > 0 && this.#travellingBytes < quality.windowBytes) {
       const parcel = this.#unsent.shift();
       if (parcel === undefined) break;
@@ -139,15 +165,47 @@ export class Pipe {
     );
     this.#lastArrivalMs = arrivalMs;
     const payload = "bytes" in parcel ? parcel.bytes : undefined;
-    this.#schedule(
-      "receive",
-      arrivalMs - this.#world.nowMs,
-      () => {
+    this.#schedule("receive", arrivalMs - this.#world.nowMs, () => this.#arrive(parcel), payload);
+  }
+
+  #arrive(parcel: Parcel): void {
+    if (this.#held.length > 0) {
+      this.#held.push(parcel);
+      return;
+    }
+    const stallMs = this.#stalledUntilMs - this.#world.nowMs;
+    if (this.#path.isCut || stallMs > 0) {
+      this.#held.push(parcel);
+      this.#heldSinceMs = this.#world.nowMs;
+      if (this.#path.isCut) this.#path.whenOpen(this);
+      else this.#releaseIn(stallMs);
+      return;
+    }
+    this.#arrived.push(parcel);
+    if (!this.#isPaused) this.#deliver();
+  }
+
+  /** The path of what is held, or of the confirmations, is open again. */
+  pathOpened(): void {
+    if (this.#isCut) return;
+    const waitMs = Math.min(this.#world.nowMs - this.#heldSinceMs, RETRANSMIT_MS_MAX);
+    if (this.#held.length > 0 && !this.#path.isCut) this.#releaseIn((this.#rng.u32() / 2 ** 32) * waitMs);
+    if (this.#unconfirmedBytes === 0 || this.#wayBack.isCut) return;
+    this.#travellingBytes -= this.#unconfirmedBytes;
+    this.#unconfirmedBytes = 0;
+    this.#fill();
+  }
+
+  #releaseIn(delayMs: number): void {
+    this.#schedule("retransmit", delayMs, () => {
+      if (this.#path.isCut) {
+        this.#path.whenOpen(this);
+        return;
+      }
+      for (let parcel = this.#held.shift(); parcel !== undefined; parcel = this.#held.shift())
         this.#arrived.push(parcel);
-        if (!this.#isPaused) this.#deliver();
-      },
-      payload,
-    );
+      if (!this.#isPaused) this.#deliver();
+    });
   }
 
   #delayMs(quality: LinkQuality): number {
@@ -161,11 +219,20 @@ export class Pipe {
       const parcel = this.#arrived.shift();
       if (parcel === undefined) return;
       if ("bytes" in parcel) {
-        this.#travellingBytes -= parcel.bytes.length;
+        this.#confirm(parcel.bytes.length);
         this.#handlers.onReceive(parcel.bytes);
       } else this.#handlers.onEnd(parcel.closeReason);
     }
     if (!this.#isCut) this.#fill();
+  }
+
+  #confirm(sizeBytes: number): void {
+    if (!this.#wayBack.isCut) {
+      this.#travellingBytes -= sizeBytes;
+      return;
+    }
+    this.#unconfirmedBytes += sizeBytes;
+    this.#wayBack.whenOpen(this);
   }
 
   #schedule(kind: string, delayMs: number, run: () => void, payload?: Uint8Array): void {

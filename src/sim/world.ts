@@ -9,6 +9,7 @@ import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Entropy } from "../ports/entropy.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
+import { Machine } from "./machine.ts";
 import { RunHash } from "./run-hash.ts";
 
 /** What the composition root lends to a world: the way to let microtasks run, and the real checksum. */
@@ -37,15 +38,19 @@ export interface WorldOptions {
 
 /** One life of one process. When it ends, nothing that it waits for happens any more. */
 export class Incarnation {
-  readonly node: string;
+  readonly machine: Machine;
   readonly number: number;
   readonly startMs: number;
   #isAlive = true;
 
-  constructor(node: string, number: number, startMs: number) {
-    this.node = node;
+  constructor(machine: Machine, number: number, startMs: number) {
+    this.machine = machine;
     this.number = number;
     this.startMs = startMs;
+  }
+
+  get node(): string {
+    return this.machine.name;
   }
 
   get isAlive(): boolean {
@@ -67,9 +72,9 @@ export interface EventSpec {
 }
 
 interface QueuedEvent extends TimerHandle {
-  readonly timeMs: number;
-  readonly tie: number;
-  readonly sequence: number;
+  timeMs: number;
+  tie: number;
+  sequence: number;
   readonly spec: EventSpec;
   run: (() => void) | null;
 }
@@ -88,6 +93,9 @@ export class SimWorld {
   readonly #onTrace: ((event: TraceEvent) => void) | undefined;
   readonly #faults = new Map<string, number>();
   readonly #marks = new Map<string, number>();
+  readonly #machines = new Map<string, Machine>();
+  /** What should have happened on a paused machine, in that order. */
+  readonly #held = new Map<Machine, QueuedEvent[]>();
   #sequence = 0;
   #nowMs = 0;
   #incarnations = 0;
@@ -149,8 +157,43 @@ export class SimWorld {
     this.#onTrace?.({ timeMs: this.#nowMs, node, kind, sizeBytes: 0, detail });
   }
 
+  machine(name: string): Machine {
+    let machine = this.#machines.get(name);
+    if (machine === undefined) {
+      machine = new Machine(this, name);
+      this.#machines.set(name, machine);
+    }
+    return machine;
+  }
+
   startIncarnation(node: string): Incarnation {
-    return new Incarnation(node, ++this.#incarnations, this.#nowMs);
+    return new Incarnation(this.machine(node), ++this.#incarnations, this.#nowMs);
+  }
+
+  /** P2: the machine's processes stand still; the world and its clocks go on. */
+  pause(machine: Machine): void {
+    machine.isPaused = true;
+    this.note(machine.name, "pause", "");
+  }
+
+  /** What was held happens now, in the order in which it would have happened. */
+  resume(machine: Machine): void {
+    machine.isPaused = false;
+    this.note(machine.name, "resume", "");
+    const held = this.#held.get(machine) ?? [];
+    this.#held.delete(machine);
+    for (const event of held) {
+      event.timeMs = this.#nowMs;
+      event.tie = -1;
+      event.sequence = this.#sequence++;
+      this.#queue.push(event);
+    }
+  }
+
+  #hold(machine: Machine, event: QueuedEvent): void {
+    const held = this.#held.get(machine);
+    if (held === undefined) this.#held.set(machine, [event]);
+    else held.push(event);
   }
 
   schedule(spec: EventSpec, run: () => void): TimerHandle {
@@ -202,7 +245,12 @@ export class SimWorld {
         return false;
       }
       this.#queue.pop();
-      if (next.run === null || next.spec.owner?.isAlive === false) continue;
+      const { owner } = next.spec;
+      if (next.run === null || owner?.isAlive === false) continue;
+      if (owner?.machine.isPaused === true) {
+        this.#hold(owner.machine, next);
+        continue;
+      }
       this.#fire(next, next.run);
       return true;
     }
@@ -246,18 +294,16 @@ function isBefore(left: QueuedEvent, right: QueuedEvent): boolean {
   return left.tie === right.tie ? left.sequence < right.sequence : left.tie < right.tie;
 }
 
-/** The clock of one process: its monotonic origin is its own start. */
-export function createSimClock(world: SimWorld, owner: Incarnation): Clock {
-  return {
-    monoMs: () => world.nowMs - owner.startMs,
-    wallMs: () => Math.floor(world.startWallMs + world.nowMs),
-  };
+export function createSimClock(_world: SimWorld, owner: Incarnation): Clock {
+  return owner.machine.clockOf(owner);
 }
 
 export function createSimTimers(world: SimWorld, owner: Incarnation): Timers {
   const rng = world.fork(`defer ${owner.node} ${owner.number}`);
+  const { machine } = owner;
   return {
-    after: (delayMs, callback) => world.schedule({ delayMs, kind: "timer", owner }, callback),
+    after: (delayMs, callback) =>
+      world.schedule({ delayMs: delayMs / machine.monoRate, kind: "timer", owner }, callback),
     defer: (callback) => {
       world.schedule({ delayMs: (rng.u32() / 2 ** 32) * DEFER_MS_MAX, kind: "defer", owner }, callback);
     },
