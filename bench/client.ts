@@ -146,7 +146,7 @@ class InstantBroker implements MessageTransport {
 const METADATA: ApiTypes[typeof API.METADATA]["response"] = {
   clusterId: TOPIC_ID as string as Uuid,
   controllerId: 1,
-  brokers: [{ nodeId: 1, address: ADDRESS }],
+  brokers: [{ nodeId: 1, address: ADDRESS, isFenced: false }],
   topics: [
     {
       name: TOPIC,
@@ -159,6 +159,7 @@ const METADATA: ApiTypes[typeof API.METADATA]["response"] = {
     },
   ],
   next: null,
+  metadataEnd: 1,
 };
 
 function reply<K extends ApiKey>(

@@ -125,22 +125,22 @@ function requests(batches: readonly Uint8Array[]): Uint8Array[] {
   const fetches = entries.map((entry) => ({ ...entry, offset: 2 ** 40, maxBytes: 1024 }));
   return [
     encodeRequest({ ...header, api: API.HELLO }, { clientId: "fuzz", software: "fuzz 1" }, []),
-    encodeRequest({ ...header, api: API.METADATA }, { topics: ["a", "b"], after: null }, []),
+    encodeRequest({ ...header, api: API.METADATA }, { topics: ["a", "b"], after: null, barrier: false }, []),
     encodeRequest({ ...header, api: API.PRODUCE }, { acks: -1, timeoutMs: 1000, entries }, batches),
     encodeRequest({ ...header, api: API.FETCH }, { maxWaitMs: 1, minBytes: 1, maxBytes: 9, entries: fetches }, []),
-    encodeRequest({ ...header, api: API.DELETE_TOPICS }, { names: ["a"] }, []),
+    encodeRequest({ ...header, api: API.DELETE_TOPICS }, { names: ["a"], requestId: null }, []),
   ].map(first);
 }
 
 function responses(): Uint8Array[] {
   const answer = { version: 0, correlationId: 7, more: false, error: "NONE", message: null } as const;
   const clusterId = TOPIC as Uuid;
-  const broker = { nodeId: 1 as NodeId, address: "ws://127.0.0.1:7070" };
+  const broker = { nodeId: 1 as NodeId, address: "ws://127.0.0.1:7070", isFenced: false };
   const topic = { name: "a", error: "NONE", message: null, topicId: TOPIC, partitions: 3 } as const;
   return [
     encodeResponse(
       { ...answer, api: API.METADATA },
-      { clusterId, controllerId: 1, brokers: [broker], topics: [], next: null },
+      { clusterId, controllerId: 1, brokers: [broker], topics: [], next: null, metadataEnd: 9 },
       [],
     ),
     encodeResponse({ ...answer, api: API.CREATE_TOPICS }, { topics: [topic] }, []),

@@ -17,6 +17,10 @@ import type { Services } from "./services.ts";
 
 type Handler<K extends ApiKey> = (services: Services, request: Request<K>) => void | Promise<void>;
 
+function refuse(_services: Services, request: Request<ApiKey>): void {
+  request.fail("UNSUPPORTED_VERSION", "this broker does not serve it yet");
+}
+
 const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.HELLO]: handleHello,
   [API.METADATA]: handleMetadata,
@@ -25,6 +29,17 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.LIST_OFFSETS]: handleListOffsets,
   [API.CREATE_TOPICS]: handleCreateTopics,
   [API.DELETE_TOPICS]: handleDeleteTopics,
+  [API.ALTER_CONFIGS]: refuse,
+  [API.DESCRIBE_CONFIGS]: refuse,
+  [API.RAFT]: refuse,
+  [API.VOTER_HELLO]: refuse,
+  [API.ADOPT]: refuse,
+  [API.REGISTER_BROKER]: refuse,
+  [API.BROKER_HEARTBEAT]: refuse,
+  [API.FETCH_METADATA]: refuse,
+  [API.DESCRIBE_QUORUM]: refuse,
+  [API.CHANGE_QUORUM]: refuse,
+  [API.RAISE_METADATA_VERSION]: refuse,
 };
 
 export class Dispatcher implements RequestOwner {

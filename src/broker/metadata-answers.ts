@@ -10,6 +10,9 @@ const PAYLOAD_BYTES_MIN = 1024;
 /** Requests that name more are not looked for. */
 const NAMES_MAX = 4;
 
+/** `version`: that of the layout of the answer. */
+type Asked = Pick<MetadataRequest, "topics" | "after"> & { readonly version?: number };
+
 export class MetadataAnswers {
   readonly #clock: Clock;
   readonly #answers = new Map<string, { readonly payload: Uint8Array; readonly madeMs: number }>();
@@ -20,12 +23,12 @@ export class MetadataAnswers {
   }
 
   /** The encoded payload, made by `make` when none of this image is at hand. */
-  get(request: MetadataRequest, endOffset: number, make: () => Uint8Array): Uint8Array {
+  get(request: Asked, endOffset: number, make: () => Uint8Array): Uint8Array {
     if (endOffset !== this.#endOffset) this.clear();
     this.#endOffset = endOffset;
-    const { topics, after } = request;
+    const { topics, after, version = 0 } = request;
     if (topics !== null && topics.length > NAMES_MAX) return make();
-    const key = JSON.stringify([after, topics]);
+    const key = JSON.stringify([version, after, topics]);
     const nowMs = this.#clock.monoMs();
     const known = this.#answers.get(key);
     if (known !== undefined && nowMs - known.madeMs < FRESH_MS) return known.payload;

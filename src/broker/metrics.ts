@@ -10,6 +10,17 @@ export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.LIST_OFFSETS]: "list_offsets",
   [API.CREATE_TOPICS]: "create_topics",
   [API.DELETE_TOPICS]: "delete_topics",
+  [API.ALTER_CONFIGS]: "alter_configs",
+  [API.DESCRIBE_CONFIGS]: "describe_configs",
+  [API.RAFT]: "raft",
+  [API.VOTER_HELLO]: "voter_hello",
+  [API.ADOPT]: "adopt",
+  [API.REGISTER_BROKER]: "register_broker",
+  [API.BROKER_HEARTBEAT]: "broker_heartbeat",
+  [API.FETCH_METADATA]: "fetch_metadata",
+  [API.DESCRIBE_QUORUM]: "describe_quorum",
+  [API.CHANGE_QUORUM]: "change_quorum",
+  [API.RAISE_METADATA_VERSION]: "raise_metadata_version",
 };
 
 interface ApiMetrics {

@@ -2,7 +2,7 @@
 import { assert } from "../base/assert.ts";
 import type { ErrorName } from "../model/errors.ts";
 import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
-import { encodeAnswer, encodeResponse } from "../wire/native/codec.ts";
+import { encodeAnswer, encodeResponse, isOneWay } from "../wire/native/codec.ts";
 import type { DecodedRequest, RequestHeader } from "../wire/native/protocol.ts";
 import type { ClientConnection } from "./connection.ts";
 
@@ -93,8 +93,9 @@ export class Request<K extends ApiKey> {
     this.#finish(undefined);
   }
 
-  /** A produce with acks 0 never has an answer, not even this one. */
+  /** A produce with acks 0 and a one-way request never have an answer, not even this one. */
   #isUnanswered(): boolean {
+    if (isOneWay(this.header.api)) return true;
     return this.header.api === API.PRODUCE && (this.body as ApiTypes[typeof API.PRODUCE]["request"]).acks === 0;
   }
 

@@ -47,7 +47,7 @@ export class AdminImpl implements Admin {
       replicationFactor: options.replicationFactor ?? -1,
       configs,
     };
-    const request = { validateOnly, topics: [topic] };
+    const request = { validateOnly, topics: [topic], requestId: null };
     const answer = await callAny(this.#context, API.CREATE_TOPICS, request, {
       timeoutMs: CALL_TIMEOUT_MS,
       isRepeatable: validateOnly,
@@ -67,7 +67,7 @@ export class AdminImpl implements Admin {
     const answer = await callAny(
       this.#context,
       API.DELETE_TOPICS,
-      { names: [name] },
+      { names: [name], requestId: null },
       {
         timeoutMs: CALL_TIMEOUT_MS,
         isRepeatable: false,

@@ -51,7 +51,7 @@ export class MetadataCache {
 
   /** Asks for the brokers alone. */
   async cluster(): Promise<MetadataResponse> {
-    const request = { topics: [], after: null };
+    const request = { topics: [], after: null, barrier: false };
     const response = await callAny(this.#context, API.METADATA, request, {
       timeoutMs: CALL_TIMEOUT_MS,
       isRepeatable: true,
@@ -109,7 +109,7 @@ export class MetadataCache {
       const page: MetadataResponse = await callAny(
         this.#context,
         API.METADATA,
-        { topics, after },
+        { topics, after, barrier: false },
         { timeoutMs: CALL_TIMEOUT_MS, isRepeatable: true },
       );
       this.#context.pool.learn(page.brokers);

@@ -211,6 +211,29 @@ export const ERRORS = {
     "the peer belongs to another cluster",
     "check controller.quorum.voters and data.dir of this node",
   ),
+  BROKER_ID_NOT_REGISTERED: row(
+    34,
+    102,
+    false,
+    "no broker of this node id is registered",
+    "ottla broker ls shows the brokers",
+  ),
+  INVALID_VOTER_KEY: row(
+    35,
+    125,
+    false,
+    "the node is not on the disk that the quorum knows or was told",
+    "ottla quorum status shows each voter with its directory id; ottla quorum replace <node> takes the new disk",
+  ),
+  DUPLICATE_VOTER: row(36, 126, false, "the node is a voter already", "ottla quorum status shows the voters"),
+  VOTER_NOT_FOUND: row(37, 127, false, "the node is no voter", "ottla quorum status shows the voters"),
+  INCONSISTENT_VOTER_SET: row(
+    38,
+    94,
+    false,
+    "the change of the quorum is not allowed",
+    "the message says why; voters are changed one at a time, and one always stays",
+  ),
   // Connection level: the sender of such bytes is told once and cut off.
   BAD_ENVELOPE: row(
     40,
@@ -357,7 +380,10 @@ export class OttlaError extends Error {
   readonly code: ErrorName;
   readonly retriable: boolean;
   readonly hint: string;
-  /** Set on produce errors only. */
+  /**
+   * On errors of produce, what became of the batch. On errors of admin changes (create, delete, alter, quorum): "unknown" when a try of
+   * the call may have taken effect all the same; not set when nothing was changed for sure.
+   */
   readonly outcome: Outcome | undefined;
 
   constructor(code: ErrorName, message?: string, details: OttlaErrorDetails = {}) {

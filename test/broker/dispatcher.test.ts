@@ -29,7 +29,7 @@ function dispatchWith(thrown: unknown) {
   } as unknown as Services;
   const dispatcher = new Dispatcher(services, (defect) => defects.push(defect));
   const header = { api: API.METADATA, version: 0, correlationId: 5, deadlineMs: 0 };
-  dispatcher.dispatch(connection, { header, request: { topics: null, after: null }, bodies: [] }, 10);
+  dispatcher.dispatch(connection, { header, request: { topics: null, after: null, barrier: false }, bodies: [] }, 10);
   const [message] = sent;
   const assembled = message === undefined ? undefined : new ResponseAssembler({ bodyBytesMax: 1 }).push(message);
   const error = assembled?.kind === "message" ? assembled.message.header.error : undefined;

@@ -21,7 +21,7 @@ describe("a full disk", () => {
     });
     expect((await client.fetch(topicId, 0)).bytes.length).toBeGreaterThan(0);
     const topics = [{ name: "u", partitions: 1, replicationFactor: -1, configs: [] }];
-    expect((await client.call(API.CREATE_TOPICS, { validateOnly: false, topics })).response.topics[0]?.error).toBe(
+    expect((await client.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null })).response.topics[0]?.error).toBe(
       "STORAGE_FULL",
     );
     broker.disk.faults.foreignBytes = 0;
@@ -71,7 +71,7 @@ describe("a full disk", () => {
     // Room for a metadata record, not for a file.
     broker.disk.faults.foreignBytes = broker.disk.freeBytes - 3_000;
     const topics = [{ name: "t", partitions: 20, replicationFactor: -1, configs: [] }];
-    const { response } = await client.call(API.CREATE_TOPICS, { validateOnly: false, topics });
+    const { response } = await client.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null });
     expect(response.topics[0]).toMatchObject({ error: "STORAGE_FULL" });
     const [listed] = (await client.metadata()).topics;
     if (listed === undefined) throw new Error("the topic is not in the metadata");

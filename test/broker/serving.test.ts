@@ -26,7 +26,7 @@ describe("handshake", () => {
   test("any other first request is answered HANDSHAKE_REQUIRED and the connection closed; others go on", async () => {
     const { broker, client } = await startWorld();
     const stranger = await broker.dial();
-    const answer = await stranger.call(API.METADATA, { topics: null, after: null });
+    const answer = await stranger.call(API.METADATA, { topics: null, after: null, barrier: false });
     expect(answer.error).toBe("HANDSHAKE_REQUIRED");
     await broker.world.runFor(2_000);
     expect(stranger.closedWith).toBeDefined();

@@ -255,7 +255,7 @@ export class TestClient {
   ): Promise<TopicId> {
     const configs = Object.entries(options.configs ?? {}).map(([key, value]) => ({ key, value }));
     const topics = [{ name, partitions: options.partitions ?? 1, replicationFactor: -1, configs }];
-    const { response } = await this.call(API.CREATE_TOPICS, { validateOnly: false, topics });
+    const { response } = await this.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null });
     const [created] = response.topics;
     if (created?.error !== "NONE" || created.topicId === null)
       throw new Error(`${created?.error}: ${created?.message}`);
@@ -296,7 +296,7 @@ export class TestClient {
     topics: readonly string[] | null = null,
     after: string | null = null,
   ): Promise<ApiTypes[typeof API.METADATA]["response"]> {
-    return (await this.call(API.METADATA, { topics, after })).response;
+    return (await this.call(API.METADATA, { topics, after, barrier: false })).response;
   }
 
   #receive(message: Uint8Array): void {

@@ -16,12 +16,12 @@ const create = async (
 ) => {
   const { partitions = 1, replicationFactor = -1, validateOnly = false, configs = [] } = options;
   const topics = [{ name, partitions, replicationFactor, configs }];
-  const [answer] = (await client.call(API.CREATE_TOPICS, { validateOnly, topics })).response.topics;
+  const [answer] = (await client.call(API.CREATE_TOPICS, { validateOnly, topics, requestId: null })).response.topics;
   return answer;
 };
 
 const remove = async (client: TestClient, ...names: string[]) =>
-  (await client.call(API.DELETE_TOPICS, { names })).response.topics.map(({ error }) => error);
+  (await client.call(API.DELETE_TOPICS, { names, requestId: null })).response.topics.map(({ error }) => error);
 
 /** Runs the world until Metadata no longer lists the topic. */
 async function untilGone(broker: BrokerWorld, client: TestClient, name: string): Promise<void> {
@@ -80,7 +80,7 @@ describe("creating", () => {
     const { client } = await startWorld();
     const names = Array.from({ length: 20 }, (_, index) => `t${String(index).padStart(3, "0")}`);
     const topics = [...names].reverse().map((name) => ({ name, partitions: 40, replicationFactor: -1, configs: [] }));
-    await client.call(API.CREATE_TOPICS, { validateOnly: false, topics });
+    await client.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null });
     const seen: string[] = [];
     let after: string | null = null;
     do {
@@ -133,7 +133,7 @@ describe("deleting", () => {
       const { broker, client } = await startWorld({ syncMs: 300, seed });
       const topicId = await client.createTopic("t");
       const producing = client.sendProduce(topicId, batchOf(["a"]), { timeoutMs: 20_000 });
-      const deleting = client.send(API.DELETE_TOPICS, { names: ["t"] });
+      const deleting = client.send(API.DELETE_TOPICS, { names: ["t"], requestId: null });
       const entry = (await broker.world.settle(producing)).response.entries[0];
       seen.add(`${entry?.error} ${entry?.outcome}`);
       await broker.world.settle(deleting);

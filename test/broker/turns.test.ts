@@ -70,7 +70,7 @@ function connect(host: ConnectionHost, remote: string) {
   const send = (from: number, count: number) => {
     for (let id = from; id < from + count; id++) {
       const header = { api: API.METADATA, version: 0, correlationId: id, deadlineMs: 0 };
-      const [message] = encodeRequest(header, { topics: null, after: null }, []);
+      const [message] = encodeRequest(header, { topics: null, after: null, barrier: false }, []);
       if (message !== undefined) handlers?.onReceive(message);
     }
   };

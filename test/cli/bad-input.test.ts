@@ -223,7 +223,7 @@ describe("a broken connection is answered where it can be, then closed", () => {
 
   it("anything before Hello -> HANDSHAKE_REQUIRED", async () => {
     const peer = await Peer.connect();
-    const answer = await peer.ask(API.METADATA, { topics: null, after: null });
+    const answer = await peer.ask(API.METADATA, { topics: null, after: null, barrier: false });
     expect(answer?.header.error ?? (await peer.closed)).toContain("HANDSHAKE_REQUIRED");
     await peer.closed;
   });

@@ -214,9 +214,10 @@ export class FakeBroker {
     return {
       clusterId: EMPTY_TOPIC_ID,
       controllerId: 1,
-      brokers: [{ nodeId: 1, address: ADDRESS }],
+      brokers: [{ nodeId: 1, address: ADDRESS, isFenced: false }],
       topics: page.map((name) => this.#describe(name)),
       next: page.length < rest.length ? (page.at(-1) ?? null) : null,
+      metadataEnd: -1,
     };
   }
 

@@ -1,5 +1,5 @@
 // Metadata: brokers, topics, partitions.
-// Versions: 0.
+// Versions: 0 to 1.
 // Behaviour: topics null = all. Sorted by name; a page holds what one answer can (D-38), and `next` names its last topic when more follow.
 // An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them.
 import { present } from "../../base/assert.ts";
@@ -24,7 +24,9 @@ const PARTITIONS_LOOKED_AT = 40_000;
 export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void {
   const { metadata, metadataAnswers } = services;
   const make = () => encodePayload(request.header, answerTo(services, request.body));
-  request.respondEncoded(metadataAnswers.get(request.body, metadata.image.endOffset, make));
+  const { topics, after } = request.body;
+  const asked = { version: request.header.version, topics, after };
+  request.respondEncoded(metadataAnswers.get(asked, metadata.image.endOffset, make));
 }
 
 function answerTo(services: Services, { topics, after }: MetadataRequest): MetadataResponse {
@@ -33,7 +35,7 @@ function answerTo(services: Services, { topics, after }: MetadataRequest): Metad
   const start = after === null ? 0 : firstAfter(names, after);
   const brokers = [...image.brokers]
     .filter((broker) => !broker.isFenced)
-    .map(({ nodeId, address }) => ({ nodeId, address }));
+    .map(({ nodeId, address }) => ({ nodeId, address, isFenced: false }));
   const candidates = candidatesFrom(services, names, start);
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
   const hasMore = start + page.length < names.length;
@@ -43,6 +45,7 @@ function answerTo(services: Services, { topics, after }: MetadataRequest): Metad
     brokers,
     topics: page,
     next: hasMore ? (page.at(-1)?.name ?? null) : null,
+    metadataEnd: image.endOffset,
   };
 }
 

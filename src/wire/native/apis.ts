@@ -2,6 +2,7 @@
 // Bodies (runs of whole record batches) travel beside them: entry i of a request or answer owns the body that it names.
 import type { NodeId, TopicId, Uuid } from "../../model/ids.ts";
 import type { ErrorName, Outcome } from "../../model/errors.ts";
+import type * as quorum from "./quorum-apis.ts";
 
 export const API = {
   HELLO: 1,
@@ -11,6 +12,18 @@ export const API = {
   LIST_OFFSETS: 5,
   CREATE_TOPICS: 6,
   DELETE_TOPICS: 7,
+  ALTER_CONFIGS: 8,
+  DESCRIBE_CONFIGS: 9,
+  // From 32 on: what brokers say to each other, and what operators ask of the quorum (quorum-apis.ts).
+  RAFT: 32,
+  VOTER_HELLO: 33,
+  ADOPT: 34,
+  REGISTER_BROKER: 35,
+  BROKER_HEARTBEAT: 36,
+  FETCH_METADATA: 37,
+  DESCRIBE_QUORUM: 38,
+  CHANGE_QUORUM: 39,
+  RAISE_METADATA_VERSION: 40,
 } as const;
 export type ApiKey = (typeof API)[keyof typeof API];
 
@@ -21,8 +34,10 @@ export interface HelloRequest {
   readonly software: string;
 }
 export interface HelloResponse {
+  /** All zero: the broker belongs to no cluster yet. */
   readonly clusterId: Uuid;
   readonly nodeId: NodeId;
+  /** -1 = not registered yet. */
   readonly brokerEpoch: number;
   readonly software: string;
   readonly apis: readonly { readonly key: number; readonly minVersion: number; readonly maxVersion: number }[];
@@ -36,6 +51,8 @@ export interface MetadataRequest {
   readonly topics: readonly string[] | null;
   /** Topics after this name, for the next page; null = from the first. */
   readonly after: string | null;
+  /** Since version 1. True: only the controller answers, after it made sure that it still is (a linearizable read). */
+  readonly barrier: boolean;
 }
 export interface PartitionMetadata {
   readonly index: number;
@@ -55,15 +72,23 @@ export interface TopicMetadata {
   readonly configs: readonly { readonly key: string; readonly value: string }[];
   readonly partitions: readonly PartitionMetadata[];
 }
+export interface BrokerMetadata {
+  readonly nodeId: number;
+  readonly address: string;
+  /** Since version 1; version 0 does not list fenced brokers. */
+  readonly isFenced: boolean;
+}
 export interface MetadataResponse {
   readonly clusterId: Uuid;
   /** -1 = unknown. */
   readonly controllerId: number;
-  readonly brokers: readonly { readonly nodeId: number; readonly address: string }[];
+  readonly brokers: readonly BrokerMetadata[];
   /** Sorted by name. */
   readonly topics: readonly TopicMetadata[];
   /** Not null: more topics follow; ask again with `after`. */
   readonly next: string | null;
+  /** Since version 1: end of the metadata log up to which this answer knows it; an answer of a lower end is older. -1 = unknown. */
+  readonly metadataEnd: number;
 }
 
 /** Body i is exactly one record batch for entry i. With acks 0 there is no answer. */
@@ -153,6 +178,11 @@ export interface CreateTopicsRequest {
     readonly replicationFactor: number;
     readonly configs: readonly { readonly key: string; readonly value: string }[];
   }[];
+  /**
+   * Since version 1: drawn by the client, the same in each try of one change; only with a single topic. A change whose id was applied before
+   * is answered as done and not done again (Raft paper, section 8).
+   */
+  readonly requestId: Uuid | null;
 }
 export interface CreateTopicsResponse {
   readonly topics: readonly {
@@ -168,9 +198,53 @@ export interface CreateTopicsResponse {
 /** The answer comes when the topics are marked for deletion; a name is free again when Metadata no longer lists it. */
 export interface DeleteTopicsRequest {
   readonly names: readonly string[];
+  /** Since version 1; as in CreateTopics. */
+  readonly requestId: Uuid | null;
 }
 export interface DeleteTopicsResponse {
   readonly topics: readonly { readonly name: string; readonly error: ErrorName; readonly message: string | null }[];
+}
+
+export type ConfigResource = "topic" | "broker";
+
+/** Sets and removes keys of one topic or broker: all of the changes or none. */
+export interface AlterConfigsRequest {
+  readonly resource: ConfigResource;
+  /** Name of the topic, or node id of the broker; "" with "broker": the default of all brokers. */
+  readonly name: string;
+  /** null = take the key away: what stands below it applies again. */
+  readonly changes: readonly { readonly key: string; readonly value: string | null }[];
+  readonly validateOnly: boolean;
+  /** As in CreateTopics. */
+  readonly requestId: Uuid | null;
+}
+export interface AlterConfigsResponse {
+  /** End of the metadata log that has the change. */
+  readonly metadataEnd: number;
+}
+
+/** Where a value comes from, the strongest first; each applies where those before it say nothing. */
+export type ConfigSource = "topic" | "broker" | "cluster" | "static" | "default";
+
+/** A broker's own configuration is known to that broker only: another one refuses with INVALID_REQUEST. */
+export interface DescribeConfigsRequest {
+  readonly resource: ConfigResource;
+  /** As in AlterConfigs. */
+  readonly name: string;
+  /** null = all. */
+  readonly keys: readonly string[] | null;
+  /** As in Metadata. */
+  readonly barrier: boolean;
+}
+export interface DescribeConfigsResponse {
+  readonly configs: readonly {
+    readonly key: string;
+    readonly value: string;
+    readonly source: ConfigSource;
+    /** AlterConfigs cannot change it: it is read at the start of a broker. */
+    readonly isReadOnly: boolean;
+  }[];
+  readonly metadataEnd: number;
 }
 
 /** Request and answer type of each api. */
@@ -182,4 +256,15 @@ export interface ApiTypes {
   [API.LIST_OFFSETS]: { request: ListOffsetsRequest; response: ListOffsetsResponse };
   [API.CREATE_TOPICS]: { request: CreateTopicsRequest; response: CreateTopicsResponse };
   [API.DELETE_TOPICS]: { request: DeleteTopicsRequest; response: DeleteTopicsResponse };
+  [API.ALTER_CONFIGS]: { request: AlterConfigsRequest; response: AlterConfigsResponse };
+  [API.DESCRIBE_CONFIGS]: { request: DescribeConfigsRequest; response: DescribeConfigsResponse };
+  [API.RAFT]: { request: quorum.RaftRequest; response: quorum.Done };
+  [API.VOTER_HELLO]: { request: quorum.VoterHelloRequest; response: quorum.VoterHelloResponse };
+  [API.ADOPT]: { request: quorum.AdoptRequest; response: quorum.Done };
+  [API.REGISTER_BROKER]: { request: quorum.RegisterBrokerRequest; response: quorum.RegisterBrokerResponse };
+  [API.BROKER_HEARTBEAT]: { request: quorum.BrokerHeartbeatRequest; response: quorum.BrokerHeartbeatResponse };
+  [API.FETCH_METADATA]: { request: quorum.FetchMetadataRequest; response: quorum.FetchMetadataResponse };
+  [API.DESCRIBE_QUORUM]: { request: quorum.DescribeQuorumRequest; response: quorum.DescribeQuorumResponse };
+  [API.CHANGE_QUORUM]: { request: quorum.ChangeQuorumRequest; response: quorum.Done };
+  [API.RAISE_METADATA_VERSION]: { request: quorum.RaiseMetadataVersionRequest; response: quorum.Done };
 }

@@ -43,6 +43,8 @@ export function encodeRequest<K extends ApiKey>(
   const schema: MessageSchema<ApiTypes[K]["request"]> = version.request;
   const fault = bodyBytesFault(bodies) ?? schema.bodiesFault(request, bodies.length);
   if (fault !== undefined) throw new OttlaError("INVALID_REQUEST", fault);
+  const versionFault = schema.versionFault(request);
+  if (versionFault !== undefined) throw new OttlaError("UNSUPPORTED_VERSION", versionFault);
   const trail = new Trail();
   const payload = schema.payload.encode(request, trail);
   if (payload === FAULT) throw new OttlaError("INVALID_REQUEST", `request${trail.text()}`);
@@ -118,6 +120,11 @@ export function encodeAnswer(header: ResponseHeader, payload: Uint8Array): Uint8
   return [envelope];
 }
 
+/** Requests of this api are never answered, not even with an error. */
+export function isOneWay(api: ApiKey): boolean {
+  return SCHEMAS[api].isOneWay === true;
+}
+
 /** What to send, before closing, to a peer whose message an assembler found broken; null when its request cannot be named. */
 export function encodeRefusal(broken: {
   readonly correlationId: number | null;
@@ -190,8 +197,8 @@ export function topicsOfOnePage(topics: readonly TopicMetadata[], brokers: Metad
   let bytesLeft = LIMITS.METADATA_ANSWER_BYTES - PAGE_RESERVE_BYTES;
   let elementsLeft: number = FIELD_LIMITS.METADATA_ANSWER_ELEMENTS - 64;
   for (const broker of brokers) {
-    bytesLeft -= 12 + broker.address.length * 3;
-    elementsLeft -= 3;
+    bytesLeft -= 13 + broker.address.length * 3;
+    elementsLeft -= 4;
   }
   for (let index = 0; index < topics.length; index++) {
     const cost = topicCost(topics[index] as TopicMetadata);

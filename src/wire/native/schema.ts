@@ -1,5 +1,6 @@
 // The small language in which schemas.ts lays out requests and answers: each schema turns a value into plain MessagePack
 // values and back, checks it on both ways, and knows how many array elements it can have at most (D-25).
+import { assert } from "../../base/assert.ts";
 import { ERRORS, errorNameOf } from "../../model/errors.ts";
 import type { ErrorName, Outcome } from "../../model/errors.ts";
 import type { Uuid } from "../../model/ids.ts";
@@ -191,6 +192,69 @@ export function struct<T extends object>(fields: Fields<T>): Schema<T> {
         out[name] = item;
       }
       return out as T;
+    },
+  };
+}
+
+/** The layout of a version that does not have the fields of `added` yet: they are not sent, and read as given there. */
+export function older<T extends object, Added extends keyof T>(
+  fields: Fields<Omit<T, Added>>,
+  added: Pick<T, Added>,
+): Schema<T> {
+  const present = struct<Omit<T, Added>>(fields);
+  return {
+    elementsMax: present.elementsMax,
+    depth: present.depth,
+    encode: (value, trail) => present.encode(value, trail),
+    decode(plain, trail) {
+      const value = present.decode(plain, trail);
+      return value === FAULT ? FAULT : ({ ...value, ...added } as unknown as T);
+    },
+  };
+}
+
+/** One of a few words, as its position. */
+export function choice<T extends string>(...words: readonly T[]): Schema<T> {
+  const wrong = `not one of ${words.length} choices`;
+  return {
+    elementsMax: 0,
+    depth: 0,
+    encode(value, trail) {
+      const position = words.indexOf(value);
+      return position < 0 ? trail.fail(wrong) : position;
+    },
+    decode: (plain, trail) => (typeof plain === "number" ? words[plain] : undefined) ?? trail.fail(wrong),
+  };
+}
+
+type Kind = { readonly kind: string };
+/** Tag on the wire and layout of each kind; tags are never used again for something else. */
+export type Cases<T extends Kind> = {
+  readonly [K in T["kind"]]: readonly [tag: number, layout: Schema<Omit<Extract<T, { kind: K }>, "kind">>];
+};
+
+/** One of several layouts, told apart by `kind`: an array of its tag and its fields. */
+export function variant<T extends Kind>(cases: Cases<T>): Schema<T> {
+  const rows = Object.entries(cases) as [T["kind"], readonly [number, Schema<object>]][];
+  const byKind = new Map(rows);
+  const byTag = new Map(rows.map(([kind, [tag, layout]]) => [tag, { kind, layout }]));
+  assert(byTag.size === rows.length, "each kind has a tag of its own");
+  return {
+    elementsMax: 2 + Math.max(...rows.map(([, [, layout]]) => layout.elementsMax)),
+    depth: 1 + Math.max(...rows.map(([, [, layout]]) => layout.depth)),
+    encode(value, trail) {
+      const found = byKind.get(value.kind);
+      if (found === undefined) return trail.fail("unknown kind");
+      const fields = found[1].encode(value, trail);
+      return fields === FAULT ? trail.at(value.kind) : [found[0], fields];
+    },
+    decode(plain, trail) {
+      if (!Array.isArray(plain) || plain.length !== 2) return trail.fail("not a pair of tag and fields");
+      const [tag, fields] = plain as unknown as readonly [Plain, Plain];
+      const found = typeof tag === "number" ? byTag.get(tag) : undefined;
+      if (found === undefined) return trail.fail("unknown tag");
+      const value = found.layout.decode(fields, trail);
+      return value === FAULT ? trail.at(found.kind) : ({ kind: found.kind, ...value } as unknown as T);
     },
   };
 }

@@ -1,108 +1,54 @@
 // How each request and answer of apis.ts is laid out: fixed arrays of the interface's fields in their order, with their limits.
 // docs/protocol.md says the same in words. Ranges are wide on purpose where the broker has an error code of its own for what
 // is out of range: a bad partition or acks is answered, only what no sane peer can send closes the connection.
-import type { NodeId } from "../../model/ids.ts";
 import { API } from "./apis.ts";
 import type * as apis from "./apis.ts";
+import { FIELD_LIMITS, configs, configValue, count64, int32, int64, message, name, nodeId, note1k } from "./layout.ts";
+import type { ApiSchema } from "./layout.ts";
 import { LIMITS } from "./protocol.ts";
+import { QUORUM_SCHEMAS } from "./quorum-schemas.ts";
 import {
-  COUNT64,
   INT16,
-  INT32,
-  INT64,
   UINT32,
   array,
   bool,
+  choice,
   errorName,
   int,
-  note,
   nullable,
+  older,
   outcome,
   struct,
-  text,
   uuid,
 } from "./schema.ts";
 import type { Schema } from "./schema.ts";
 
-/** One request or answer layout of one version. */
-export interface MessageSchema<T> {
-  readonly payload: Schema<T>;
-  /** Longest envelope. */
-  readonly bytesMax: number;
-  /** Most array elements of the whole envelope. */
-  readonly elementsMax: number;
-  /** What is wrong with this many bodies for this payload; undefined when nothing is. */
-  readonly bodiesFault: (payload: T, bodies: number) => string | undefined;
-}
-
-/** One api: versions[i] is the layout of version minVersion + i. */
-export interface ApiSchema<Request, Response> {
-  readonly minVersion: number;
-  readonly versions: readonly {
-    readonly request: MessageSchema<Request>;
-    readonly response: MessageSchema<Response>;
-  }[];
-}
+export { FIELD_LIMITS } from "./layout.ts";
+export type { MessageSchema } from "./layout.ts";
 
 export type ApiSchemas = {
   readonly [K in apis.ApiKey]: ApiSchema<apis.ApiTypes[K]["request"], apis.ApiTypes[K]["response"]>;
 };
 
-/** The limits of the fields; docs/protocol.md lists them. */
-export const FIELD_LIMITS = {
-  TEXT: 1024,
-  CONFIG_VALUE: 8 * 1024,
-  ENTRIES: LIMITS.BODIES,
-  TOPICS: 1024,
-  CONFIGS: 64,
-  PARTITIONS: 100_000,
-  REPLICAS: 64,
-  BROKERS: 1024,
-  APIS: 64,
-  METADATA_ANSWER_ELEMENTS: 300_000,
-} as const;
-
-/** Fields of the response envelope, of the longer of the two. */
-const ENVELOPE_FIELDS = 8;
-
-const noBodies = (_payload: unknown, bodies: number): string | undefined =>
-  bodies === 0 ? undefined : "this message has no bodies";
-
-function message<T>(payload: Schema<T>, limits: Partial<Omit<MessageSchema<T>, "payload">> = {}): MessageSchema<T> {
-  const bodiesFault = limits.bodiesFault ?? noBodies;
-  const bodiesMax = limits.bodiesFault === undefined ? 0 : LIMITS.BODIES;
-  const elementsMax = limits.elementsMax ?? payload.elementsMax + ENVELOPE_FIELDS + bodiesMax;
-  return { payload, bytesMax: limits.bytesMax ?? LIMITS.ENVELOPE_BYTES, elementsMax, bodiesFault };
-}
-
-const name = text(FIELD_LIMITS.TEXT);
-const note1k = note(FIELD_LIMITS.TEXT);
-const int32 = int(INT32);
-const int64 = int(INT64);
-const configs = array(
-  struct<{ key: string; value: string }>({ key: name, value: text(FIELD_LIMITS.CONFIG_VALUE) }),
-  FIELD_LIMITS.CONFIGS,
-);
 const entries = <T>(entry: Schema<T>) => array(entry, FIELD_LIMITS.ENTRIES);
 
 const helloRequest = struct<apis.HelloRequest>({ clientId: note1k, software: note1k });
 const helloResponse = struct<apis.HelloResponse>({
   clusterId: uuid,
-  nodeId: int<NodeId>({ min: 0, max: INT32.max }),
+  nodeId: nodeId,
   brokerEpoch: int64,
   software: note1k,
   apis: array(
     struct<apis.HelloResponse["apis"][number]>({ key: int(UINT32), minVersion: int(UINT32), maxVersion: int(UINT32) }),
     FIELD_LIMITS.APIS,
   ),
-  messageBytesMax: int(COUNT64),
-  inFlightBytesMax: int(COUNT64),
+  messageBytesMax: count64,
+  inFlightBytesMax: count64,
 });
 
-const metadataRequest = struct<apis.MetadataRequest>({
-  topics: nullable(array(name, FIELD_LIMITS.TOPICS)),
-  after: nullable(name),
-});
+const metadataFields = { topics: nullable(array(name, FIELD_LIMITS.TOPICS)), after: nullable(name) };
+const metadataRequest0 = older<apis.MetadataRequest, "barrier">(metadataFields, { barrier: false });
+const metadataRequest = struct<apis.MetadataRequest>({ ...metadataFields, barrier: bool });
 const partitionMetadata = struct<apis.PartitionMetadata>({
   index: int32,
   error: errorName,
@@ -116,19 +62,31 @@ export const topicMetadata = struct<apis.TopicMetadata>({
   error: errorName,
   topicId: uuid,
   isDeleting: bool,
-  maxMessageBytes: int(COUNT64),
+  maxMessageBytes: count64,
   configs,
   partitions: array(partitionMetadata, FIELD_LIMITS.PARTITIONS),
 });
+const metadataTopics = array(topicMetadata, FIELD_LIMITS.PARTITIONS);
+const metadataResponse0 = older<apis.MetadataResponse, "metadataEnd">(
+  {
+    clusterId: uuid,
+    controllerId: int32,
+    brokers: array(
+      older<apis.BrokerMetadata, "isFenced">({ nodeId: int32, address: name }, { isFenced: false }),
+      FIELD_LIMITS.BROKERS,
+    ),
+    topics: metadataTopics,
+    next: nullable(name),
+  },
+  { metadataEnd: -1 },
+);
 const metadataResponse = struct<apis.MetadataResponse>({
   clusterId: uuid,
   controllerId: int32,
-  brokers: array(
-    struct<apis.MetadataResponse["brokers"][number]>({ nodeId: int32, address: name }),
-    FIELD_LIMITS.BROKERS,
-  ),
-  topics: array(topicMetadata, FIELD_LIMITS.PARTITIONS),
+  brokers: array(struct<apis.BrokerMetadata>({ nodeId: int32, address: name, isFenced: bool }), FIELD_LIMITS.BROKERS),
+  topics: metadataTopics,
   next: nullable(name),
+  metadataEnd: int64,
 });
 
 const produceRequest = struct<apis.ProduceRequest>({
@@ -194,13 +152,15 @@ const listOffsetsResponse = struct<apis.ListOffsetsResponse>({
   ),
 });
 
-const createTopicsRequest = struct<apis.CreateTopicsRequest>({
+const createTopicsFields = {
   validateOnly: bool,
   topics: array(
     struct<apis.CreateTopicsRequest["topics"][number]>({ name, partitions: int32, replicationFactor: int32, configs }),
     FIELD_LIMITS.TOPICS,
   ),
-});
+};
+const createTopicsRequest0 = older<apis.CreateTopicsRequest, "requestId">(createTopicsFields, { requestId: null });
+const createTopicsRequest = struct<apis.CreateTopicsRequest>({ ...createTopicsFields, requestId: nullable(uuid) });
 const createTopicsResponse = struct<apis.CreateTopicsResponse>({
   topics: array(
     struct<apis.CreateTopicsResponse["topics"][number]>({
@@ -214,12 +174,46 @@ const createTopicsResponse = struct<apis.CreateTopicsResponse>({
   ),
 });
 
-const deleteTopicsRequest = struct<apis.DeleteTopicsRequest>({ names: array(name, FIELD_LIMITS.TOPICS) });
+const deleteTopicsFields = { names: array(name, FIELD_LIMITS.TOPICS) };
+const deleteTopicsRequest0 = older<apis.DeleteTopicsRequest, "requestId">(deleteTopicsFields, { requestId: null });
+const deleteTopicsRequest = struct<apis.DeleteTopicsRequest>({ ...deleteTopicsFields, requestId: nullable(uuid) });
 const deleteTopicsResponse = struct<apis.DeleteTopicsResponse>({
   topics: array(
     struct<apis.DeleteTopicsResponse["topics"][number]>({ name, error: errorName, message: nullable(note1k) }),
     FIELD_LIMITS.TOPICS,
   ),
+});
+
+const resource = choice<apis.ConfigResource>("topic", "broker");
+const alterConfigsRequest = struct<apis.AlterConfigsRequest>({
+  resource,
+  name,
+  changes: array(
+    struct<apis.AlterConfigsRequest["changes"][number]>({ key: name, value: nullable(configValue) }),
+    FIELD_LIMITS.CONFIGS,
+  ),
+  validateOnly: bool,
+  requestId: nullable(uuid),
+});
+const alterConfigsResponse = struct<apis.AlterConfigsResponse>({ metadataEnd: int64 });
+
+const describeConfigsRequest = struct<apis.DescribeConfigsRequest>({
+  resource,
+  name,
+  keys: nullable(array(name, FIELD_LIMITS.CONFIGS)),
+  barrier: bool,
+});
+const describeConfigsResponse = struct<apis.DescribeConfigsResponse>({
+  configs: array(
+    struct<apis.DescribeConfigsResponse["configs"][number]>({
+      key: name,
+      value: configValue,
+      source: choice<apis.ConfigSource>("topic", "broker", "cluster", "static", "default"),
+      isReadOnly: bool,
+    }),
+    FIELD_LIMITS.CONFIG_ROWS,
+  ),
+  metadataEnd: int64,
 });
 
 function produceBodiesFault(request: apis.ProduceRequest, bodies: number): string | undefined {
@@ -233,6 +227,10 @@ function fetchBodiesFault(response: apis.FetchResponse, bodies: number): string 
   return undefined;
 }
 
+function barrierFault({ barrier }: apis.MetadataRequest): string | undefined {
+  return barrier ? "a linearizable read needs version 1 of metadata" : undefined;
+}
+
 const METADATA_ANSWER = {
   bytesMax: LIMITS.METADATA_ANSWER_BYTES,
   elementsMax: FIELD_LIMITS.METADATA_ANSWER_ELEMENTS,
@@ -242,7 +240,13 @@ export const SCHEMAS: ApiSchemas = {
   [API.HELLO]: { minVersion: 0, versions: [{ request: message(helloRequest), response: message(helloResponse) }] },
   [API.METADATA]: {
     minVersion: 0,
-    versions: [{ request: message(metadataRequest), response: message(metadataResponse, METADATA_ANSWER) }],
+    versions: [
+      {
+        request: message(metadataRequest0, { versionFault: barrierFault }),
+        response: message(metadataResponse0, METADATA_ANSWER),
+      },
+      { request: message(metadataRequest), response: message(metadataResponse, METADATA_ANSWER) },
+    ],
   },
   [API.PRODUCE]: {
     minVersion: 0,
@@ -260,12 +264,35 @@ export const SCHEMAS: ApiSchemas = {
   },
   [API.CREATE_TOPICS]: {
     minVersion: 0,
-    versions: [{ request: message(createTopicsRequest), response: message(createTopicsResponse) }],
+    versions: [
+      {
+        request: message(createTopicsRequest0),
+        response: message(createTopicsResponse),
+      },
+      { request: message(createTopicsRequest), response: message(createTopicsResponse) },
+    ],
   },
   [API.DELETE_TOPICS]: {
     minVersion: 0,
-    versions: [{ request: message(deleteTopicsRequest), response: message(deleteTopicsResponse) }],
+    versions: [
+      { request: message(deleteTopicsRequest0), response: message(deleteTopicsResponse) },
+      { request: message(deleteTopicsRequest), response: message(deleteTopicsResponse) },
+    ],
   },
+  [API.ALTER_CONFIGS]: {
+    minVersion: 0,
+    versions: [{ request: message(alterConfigsRequest), response: message(alterConfigsResponse) }],
+  },
+  [API.DESCRIBE_CONFIGS]: {
+    minVersion: 0,
+    versions: [
+      {
+        request: message(describeConfigsRequest),
+        response: message(describeConfigsResponse, { bytesMax: LIMITS.METADATA_ANSWER_BYTES }),
+      },
+    ],
+  },
+  ...QUORUM_SCHEMAS,
 };
 
 export interface VersionRange {
