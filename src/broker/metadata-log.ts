@@ -32,7 +32,7 @@ export class MetadataLog {
   /** Replays the whole log; an unknown or unfitting record refuses the start (D-31). */
   static async open(lane: LaneLog, clock: Clock, onFailed: (error: OttlaError) => void): Promise<MetadataLog> {
     const log = new MetadataLog(lane, clock, onFailed);
-    await lane.replay((offset, _epoch, value) => log.image.apply(offset, decodeMetadataRecord(value, offset)));
+    await lane.replay((offset, _epoch, value) => log.image.apply(offset, [decodeMetadataRecord(value, offset)]));
     return log;
   }
 
@@ -81,6 +81,6 @@ export class MetadataLog {
 
   async #commit(records: readonly MetadataRecord[]): Promise<void> {
     const first = await this.#lane.append(records.map(encodeMetadataRecord), 0 as LeaderEpoch, this.#clock.wallMs());
-    records.forEach((record, index) => this.image.apply(first + index, record));
+    records.forEach((record, index) => this.image.apply(first + index, [record]));
   }
 }

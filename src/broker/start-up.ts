@@ -2,10 +2,11 @@
 import { present } from "../base/assert.ts";
 import { OttlaError } from "../model/errors.ts";
 import { UUID_BYTES, toNodeId, toPartitionIndex, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
-import type { ClusterId, IncarnationId, Uuid } from "../model/ids.ts";
+import type { ClusterId, IncarnationId, TopicId, Uuid } from "../model/ids.ts";
 import type { BrokerConfig } from "../model/config.ts";
-import { type Decision, decideCluster, decideElections, decideRegistration } from "../metadata/controller.ts";
+import { type Decision, decideCluster, decideRegistration, decideUnfence } from "../metadata/controller.ts";
 import type { MetadataImage } from "../metadata/image.ts";
+import { SUPPORTED_METADATA_VERSIONS } from "../metadata/records.ts";
 import { openLaneLog } from "../storage/lane-log.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { LogStore, StorageConfig, StorageDeps } from "../storage/types.ts";
@@ -95,19 +96,26 @@ export async function joinCluster(
   const nodeId = toNodeId(config["node.id"]);
   if (metadata.image.endOffset === 0) {
     assertNothingLost(store);
-    await accept(metadata, () => decideCluster({ clusterId, nodeId, directoryId, nowMs: deps.clock.wallMs() }));
+    const wish = { clusterId, metadataVersion: 1, nowMs: deps.clock.wallMs() };
+    await accept(metadata, (image) => decideCluster(image, wish));
   }
   assertSameCluster(metadata.image, store);
   const incarnationId = newUuid(deps) as IncarnationId;
   const { restart } = store;
-  const wish = { nodeId, directoryId, incarnationId, restart, address, nowMs: deps.clock.wallMs() };
-  await accept(metadata, (image) => decideRegistration(image, wish));
-  await accept(metadata, (image) =>
-    decideElections(image, {
-      nodeId,
-      isWhole: (topicId, partition) => store.find(topicId, toPartitionIndex(partition))?.damage === undefined,
-    }),
-  );
+  const identity = { clusterId, nodeId, directoryId, incarnationId, restart, address };
+  const wish = { ...identity, metadataVersions: SUPPORTED_METADATA_VERSIONS, nowMs: deps.clock.wallMs() };
+  await accept(metadata, (image) => {
+    const storedBrokerEpoch = image.broker(nodeId)?.brokerEpoch ?? null;
+    return decideRegistration(image, { ...wish, storedBrokerEpoch, hasLiveSession: false });
+  });
+  const isWhole = (topicId: TopicId, partition: number): boolean =>
+    store.find(topicId, toPartitionIndex(partition))?.damage === undefined;
+  for (let changes = 1; changes > 0; ) {
+    changes = await accept(metadata, (image) => {
+      const brokerEpoch = image.broker(nodeId)?.brokerEpoch ?? -1;
+      return decideUnfence(image, { nodeId, brokerEpoch, isConfirmed: true, appliedEnd: image.endOffset, isWhole });
+    });
+  }
 }
 
 /** D-20: an empty metadata log beside replica logs is a lost one, and never begins a new cluster. */
@@ -127,7 +135,9 @@ function assertSameCluster(image: MetadataImage, store: LogStore): void {
     throw new OttlaError("DATA_DIR_FOREIGN", `the metadata log is of cluster ${known}, the directory of ${clusterId}`);
 }
 
-async function accept(metadata: MetadataLog, decide: (image: MetadataImage) => Decision): Promise<void> {
+/** How many records were written. */
+async function accept(metadata: MetadataLog, decide: (image: MetadataImage) => Decision): Promise<number> {
   const decision = await metadata.propose(decide);
   if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+  return decision.records.length;
 }

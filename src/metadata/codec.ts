@@ -1,107 +1,130 @@
-// Metadata records as bytes: JSON in UTF-8, with a strict decode. What this build does not know stops the state machine (D-31).
+// Metadata commands as bytes: JSON in UTF-8, with a strict decode. What this build does not know stops the state machine (D-31).
+import { assert } from "../base/assert.ts";
 import { utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
-import { uuidToBytes } from "../model/ids.ts";
-import type { MetadataRecord, MetadataRecordType } from "./records.ts";
+import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
+import type { MetadataRecord, MetadataRecordType, VersionRange } from "./records.ts";
+import { type Fields, faultyField, isConfigs, isListOf, isNullOr, isNumber, isObject, isObjectOf } from "./shapes.ts";
+import { isOneOf, isText, isTimestamp, isUuid } from "./shapes.ts";
 
+const COMMAND_VERSION = 1;
+
+const FENCE_V1: Fields = { nodeId: isNumber, brokerEpoch: isNumber };
+
+const CHANGE: Fields = {
+  partition: isNumber,
+  leader: isNullOr(isNumber),
+  isr: isListOf(isNumber),
+  partitionEpoch: isNumber,
+};
+
+/** Fields beside `type` and `version`: entry v - 1 of a type is its version v. A version stays here for as long as a log may hold it. */
+const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
+  cluster: [{ clusterId: isUuid, metadataVersion: isNumber, timestampMs: isTimestamp }],
+  "metadata-version": [{ metadataVersion: isNumber }],
+  "register-broker": [
+    {
+      nodeId: isNumber,
+      directoryId: isUuid,
+      incarnationId: isUuid,
+      restart: isOneOf("first", "clean", "process-death", "power-loss", "changed-disk"),
+      address: isText,
+      metadataVersions: isObjectOf({ min: isNumber, max: isNumber }),
+      timestampMs: isTimestamp,
+    },
+  ],
+  "fence-broker": [FENCE_V1, { ...FENCE_V1, reason: isOneOf("session", "refused", "shutdown", "replaced") }],
+  "unfence-broker": [{ nodeId: isNumber, brokerEpoch: isNumber }],
+  "partition-change": [{ topicId: isUuid, changes: isListOf(isObjectOf(CHANGE)) }],
+  topic: [
+    {
+      topicId: isUuid,
+      name: isText,
+      configs: isConfigs,
+      replicationFactor: isNumber,
+      minIsr: isNumber,
+      replicas: isListOf(isListOf(isNumber)),
+      timestampMs: isTimestamp,
+    },
+  ],
+  "topic-config": [{ topicId: isUuid, configs: isConfigs }],
+  "broker-config": [{ nodeId: isNullOr(isNumber), configs: isConfigs }],
+  "delete-topic": [{ topicId: isUuid }],
+  "topic-removed": [{ topicId: isUuid, owed: isListOf(isNumber) }],
+  "tombstone-settled": [{ nodeId: isNumber, topicIds: isListOf(isUuid) }],
+  request: [{ requestId: isUuid }],
+};
+
+/** One command. Records of a newer kind than the finalised version are a bug of whoever decided on them. */
+export function encodeCommand(records: readonly MetadataRecord[], metadataVersion: number): Uint8Array {
+  assert(records.length > 0, "a metadata command has records");
+  for (const record of records) {
+    const needed = metadataVersionOf(record);
+    assert(needed <= metadataVersion, `${record.type} ${record.version} at metadata.version ${metadataVersion}`);
+  }
+  return utf8Encode(JSON.stringify({ version: COMMAND_VERSION, records }));
+}
+
+/**
+ * Throws DATA_DAMAGED for what is no command, DATA_DIR_NEWER for a version, a record or a metadata.version that `supported` (this build) does
+ * not know, and nothing else.
+ */
+export function decodeCommand(
+  bytes: Uint8Array,
+  index: number,
+  supported: VersionRange = SUPPORTED_METADATA_VERSIONS,
+): readonly MetadataRecord[] {
+  const value = parsed(bytes, index);
+  const { version, records, ...rest } = value;
+  if (!isNumber(version)) throw damaged(index, "a command has a version");
+  if (version !== COMMAND_VERSION) throw newer(index, `a command of version ${String(version)}`);
+  if (!Array.isArray(records) || records.length === 0 || Object.keys(rest).length > 0)
+    throw damaged(index, "a command is a list of records");
+  return records.map((record: unknown) => checkedRecord(record, index, supported));
+}
+
+/** A record by itself. */
 export function encodeMetadataRecord(record: MetadataRecord): Uint8Array {
   return utf8Encode(JSON.stringify(record));
 }
 
-type Check = (value: unknown) => boolean;
-type Fields = Readonly<Record<string, Check>>;
-
-const isNumber: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isTimestamp: Check = (value) => Number.isSafeInteger(value);
-const isText: Check = (value) => typeof value === "string";
-const isUuid: Check = (value) => typeof value === "string" && uuidToBytes(value) !== undefined;
-const isNullOr =
-  (check: Check): Check =>
-  (value) =>
-    value === null || check(value);
-const isListOf =
-  (check: Check): Check =>
-  (value) =>
-    Array.isArray(value) && value.every(check);
-const isOneOf =
-  (...allowed: readonly string[]): Check =>
-  (value) =>
-    allowed.includes(value as string);
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isObjectOf =
-  (fields: Fields): Check =>
-  (value) =>
-    isObject(value) && faultyField(value, fields) === undefined;
-const isNumberMap: Check = (value) => isObject(value) && Object.values(value).every(isNumber);
-
-/** Fields beside `type` and `version`, for each type at its newest version. */
-const SHAPES: Readonly<Record<MetadataRecordType, Fields>> = {
-  cluster: {
-    clusterId: isUuid,
-    voters: isListOf(isObjectOf({ nodeId: isNumber, directoryId: isUuid })),
-    metadataVersion: isNumber,
-    timestampMs: isTimestamp,
-  },
-  "register-broker": {
-    nodeId: isNumber,
-    directoryId: isUuid,
-    incarnationId: isUuid,
-    restart: isOneOf("first", "clean", "process-death", "power-loss"),
-    address: isText,
-    timestampMs: isTimestamp,
-  },
-  "unfence-broker": { nodeId: isNumber, brokerEpoch: isNumber },
-  "partition-change": {
-    topicId: isUuid,
-    changes: isListOf(
-      isObjectOf({
-        partition: isNumber,
-        leader: isNullOr(isNumber),
-        isr: isListOf(isNumber),
-        partitionEpoch: isNumber,
-      }),
-    ),
-  },
-  topic: {
-    topicId: isUuid,
-    name: isText,
-    configs: isNumberMap,
-    replicationFactor: isNumber,
-    minIsr: isNumber,
-    replicas: isListOf(isListOf(isNumber)),
-    timestampMs: isTimestamp,
-  },
-  "delete-topic": { topicId: isUuid },
-  "topic-removed": { topicId: isUuid },
-};
-
-function faultyField(value: Readonly<Record<string, unknown>>, fields: Fields): string | undefined {
-  for (const [name, check] of Object.entries(fields)) if (!check(value[name])) return name;
-  return Object.keys(value).find((name) => !Object.hasOwn(fields, name));
+/** Throws as decodeCommand does. */
+export function decodeMetadataRecord(bytes: Uint8Array, index: number): MetadataRecord {
+  return checkedRecord(parsed(bytes, index), index, SUPPORTED_METADATA_VERSIONS);
 }
 
-function damaged(offset: number, reason: string): OttlaError {
-  return new OttlaError("DATA_DAMAGED", `metadata record ${offset}: ${reason}`);
-}
-
-/** Throws DATA_DAMAGED for what is no record, DATA_DIR_NEWER for a type or version that this build does not know. */
-export function decodeMetadataRecord(bytes: Uint8Array, offset: number): MetadataRecord {
+function parsed(bytes: Uint8Array, index: number): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
     value = JSON.parse(utf8Decode(bytes));
   } catch (cause) {
-    throw new OttlaError("DATA_DAMAGED", `metadata record ${offset} is not JSON`, { cause });
+    throw new OttlaError("DATA_DAMAGED", `metadata entry ${index} is not JSON`, { cause });
   }
-  if (!isObject(value)) throw damaged(offset, "not an object");
+  if (!isObject(value)) throw damaged(index, "not an object");
+  return value;
+}
+
+function checkedRecord(value: unknown, index: number, supported: VersionRange): MetadataRecord {
+  if (!isObject(value)) throw damaged(index, "a record is an object");
   const { type, version, ...rest } = value;
-  if (typeof type !== "string" || !isNumber(version)) throw damaged(offset, "no type or version");
-  const fields = Object.hasOwn(SHAPES, type) ? SHAPES[type as MetadataRecordType] : undefined;
-  if (fields === undefined || version !== 1) {
-    const what = `type ${type}, version ${String(version)}`;
-    throw new OttlaError("DATA_DIR_NEWER", `metadata record ${offset} (${what}) was written by a newer build`);
-  }
+  if (typeof type !== "string" || !isNumber(version)) throw damaged(index, "a record has a type and a version");
+  const versions = Object.hasOwn(SHAPES, type) ? SHAPES[type as MetadataRecordType] : [];
+  const fields = versions[(version as number) - 1];
+  const record = value as unknown as MetadataRecord;
+  if (fields === undefined || metadataVersionOf(record) > supported.max)
+    throw newer(index, `record ${JSON.stringify(type.slice(0, 64))}, version ${String(version)}`);
   const fault = faultyField(rest, fields);
-  if (fault !== undefined) throw damaged(offset, `field ${fault} of ${type} is missing, unknown or wrong`);
-  return value as unknown as MetadataRecord;
+  if (fault !== undefined)
+    throw damaged(index, `field ${JSON.stringify(fault.slice(0, 64))} of ${type} is missing, unknown or wrong`);
+  const finalised = "metadataVersion" in record ? record.metadataVersion : 0;
+  if (finalised > supported.max) throw newer(index, `metadata.version ${finalised}, known up to ${supported.max}`);
+  return record;
+}
+
+function damaged(index: number, reason: string): OttlaError {
+  return new OttlaError("DATA_DAMAGED", `metadata entry ${index}: ${reason}`);
+}
+
+function newer(index: number, what: string): OttlaError {
+  return new OttlaError("DATA_DIR_NEWER", `metadata entry ${index} (${what}) was written by a newer build`);
 }

@@ -1,268 +1,274 @@
-// What the metadata log says now: brokers, topics, partitions. `apply` is the only way to change it, and is deterministic: no clock, no
-// randomness, no configuration (Q-19, D-23), so that every node at one offset holds the same image.
+// What the metadata log says now: brokers, topics, partitions, configuration. `apply` is the only way to change it, and is deterministic: no
+// clock, no randomness, no configuration (Q-19, D-23), so that every node at one index holds the same image.
 import { assertNever } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
-import { toBrokerEpoch, type BrokerEpoch, type ClusterId, type DirectoryId, type IncarnationId } from "../model/ids.ts";
-import type { LeaderEpoch, NodeId, TopicId } from "../model/ids.ts";
-import { FIRST_LEADER_EPOCH } from "./records.ts";
+import { type LeaderEpoch, type NodeId, type TopicId, toBrokerEpoch } from "../model/ids.ts";
+import { decodeSnapshot } from "./image-snapshot.ts";
+import { ImageTables, type TopicEntry } from "./image-tables.ts";
+import type { BrokerImage, PartitionImage } from "./image-types.ts";
+import { partitionOf, type Slot } from "./partition-index.ts";
+import { FIRST_LEADER_EPOCH, SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
+import type { BrokerConfigRecord, ClusterRecord, FenceBrokerRecordV1, FenceBrokerRecordV2 } from "./records.ts";
+import type { MetadataRecord, MetadataVersionRecord, PartitionChange, PartitionChangeRecord } from "./records.ts";
 import type {
-  ClusterRecord,
-  MetadataRecord,
-  PartitionChangeRecord,
   RegisterBrokerRecord,
+  RequestRecord,
+  TombstoneSettledRecord,
   TopicRecord,
+  TopicRemovedRecord,
 } from "./records.ts";
+import type { UnfenceBrokerRecord, VersionRange } from "./records.ts";
 
-export interface BrokerImage {
-  readonly nodeId: NodeId;
-  readonly directoryId: DirectoryId;
-  readonly incarnationId: IncarnationId;
-  readonly brokerEpoch: BrokerEpoch;
-  readonly address: string;
-  /** A fenced broker leads nothing. */
-  readonly isFenced: boolean;
-}
-
-/** Leader, ISR and min ISR of one moment belong together: replaced as a whole, never changed (D-5). */
-export interface PartitionImage {
-  readonly index: number;
-  readonly replicas: readonly NodeId[];
-  readonly isr: readonly NodeId[];
-  readonly minIsr: number;
-  readonly leader: NodeId | null;
-  readonly leaderEpoch: LeaderEpoch;
-  /** Raised by every change of this object. */
-  readonly partitionEpoch: number;
-}
-
-export interface TopicImage {
-  readonly topicId: TopicId;
-  readonly name: string;
-  readonly configs: Readonly<Record<string, number>>;
-  readonly replicationFactor: number;
-  readonly createdMs: number;
-  readonly isDeleting: boolean;
-  readonly partitions: readonly PartitionImage[];
-}
-
-interface MutableTopic extends TopicImage {
-  isDeleting: boolean;
-  readonly partitions: PartitionImage[];
-}
-
-export interface ClusterImage {
-  readonly clusterId: ClusterId;
-  readonly voters: ClusterRecord["voters"];
-  readonly metadataVersion: number;
-}
-
-/** What tells two topic names apart in metric names: '.' and '_' are one there. */
-export function metricNameOf(topic: string): string {
-  return topic.replaceAll(".", "_");
-}
+export { metricNameOf } from "./image-tables.ts";
+export type {
+  BrokerImage,
+  ClusterImage,
+  PartitionImage,
+  PartitionPlace,
+  TombstoneImage,
+  TopicImage,
+} from "./image-types.ts";
 
 /**
- * Guarantees: 1. the first record applied is the cluster record, and no other is one. 2. A partition's leader epoch only grows.
- * 3. A leader is an unfenced broker and in the ISR. 4. Names are unique, deleting topics included.
+ * Guarantees: 1. the first record applied is the cluster record, and no other is one. 2. A partition's leader epoch only grows, and a broker's
+ * epoch too. 3. A leader is an unfenced broker and in the ISR; the ISR is part of the replicas, which are registered brokers. 4. Names and
+ * topic ids are unique, deleting topics included. 5. A directory id belongs to one node. 6. Equal contents encode to equal bytes.
  */
-export class MetadataImage {
-  /** Offset of the next record to apply. */
-  #endOffset = 0;
-  #cluster: ClusterImage | undefined;
-  readonly #brokers = new Map<NodeId, BrokerImage>();
-  readonly #topics = new Map<TopicId, MutableTopic>();
-  readonly #byName = new Map<string, MutableTopic>();
-  readonly #byMetricName = new Map<string, MutableTopic>();
-  #sortedNames: readonly string[] | undefined;
-  #partitionCount = 0;
-
-  get endOffset(): number {
-    return this.#endOffset;
-  }
-  get cluster(): ClusterImage | undefined {
-    return this.#cluster;
-  }
-  get brokers(): Iterable<BrokerImage> {
-    return this.#brokers.values();
-  }
-  get topics(): Iterable<TopicImage> {
-    return this.#topics.values();
-  }
-  get topicCount(): number {
-    return this.#topics.size;
-  }
-  get partitionCount(): number {
-    return this.#partitionCount;
-  }
-  /** Partitions of topics that are not being deleted. */
-  get livePartitionCount(): number {
-    let count = 0;
-    for (const topic of this.#topics.values()) if (!topic.isDeleting) count += topic.partitions.length;
-    return count;
-  }
-  /** All topic names in code-unit order, deleting ones included. */
-  get topicNames(): readonly string[] {
-    this.#sortedNames ??= [...this.#byName.keys()].sort();
-    return this.#sortedNames;
+export class MetadataImage extends ImageTables {
+  /** Throws DATA_DAMAGED or DATA_DIR_NEWER, and nothing else. */
+  static load(bytes: Uint8Array, supported: VersionRange = SUPPORTED_METADATA_VERSIONS): MetadataImage {
+    const parts = decodeSnapshot(bytes, supported);
+    const image = new MetadataImage();
+    image.nextIndex = parts.endOffset;
+    image.clusterNow = parts.cluster ?? undefined;
+    for (const broker of parts.brokers) image.putBroker(broker);
+    for (const topic of parts.topics) image.putTopic(topic);
+    for (const tombstone of parts.tombstones) image.putTombstone(tombstone);
+    for (const { nodeId, configs } of parts.brokerConfigs) image.putBrokerConfigs(nodeId, configs);
+    for (const requestId of parts.requests) image.putRequest(requestId);
+    return image;
   }
 
-  broker(nodeId: NodeId): BrokerImage | undefined {
-    return this.#brokers.get(nodeId);
-  }
-  topic(topicId: TopicId): TopicImage | undefined {
-    return this.#topics.get(topicId);
-  }
-  topicByName(name: string): TopicImage | undefined {
-    return this.#byName.get(name);
-  }
-  /** A topic whose name is the same in metrics. */
-  topicColliding(name: string): TopicImage | undefined {
-    return this.#byMetricName.get(metricNameOf(name));
+  /** A committed entry that is no command. */
+  skip(index: number): void {
+    this.#assertNext(index);
+    this.nextIndex = index + 1;
   }
 
-  /** Throws DATA_DAMAGED for a record that does not fit what came before: an apply error is fatal. */
-  apply(offset: number, record: MetadataRecord): void {
-    if (offset !== this.#endOffset) throw misfit(offset, `expected offset ${this.#endOffset}`);
-    if ((offset === 0) !== (record.type === "cluster")) throw misfit(offset, `${record.type} cannot stand here`);
+  /**
+   * Applies one command. Throws DATA_DAMAGED for a record that does not fit what came before: that is fatal (Q-19); the image may then hold
+   * half of the command, and refuses everything from then on.
+   */
+  apply(index: number, records: readonly MetadataRecord[]): void {
+    this.#assertNext(index);
+    this.isBroken = true;
+    for (const record of records) this.#applyOne(index, record);
+    this.isBroken = false;
+    this.nextIndex = index + 1;
+  }
+
+  #assertNext(index: number): void {
+    if (this.isBroken) throw misfit(index, "the command before it was applied in part");
+    if (index !== this.nextIndex) throw misfit(index, `expected index ${this.nextIndex}`);
+  }
+
+  #applyOne(index: number, record: MetadataRecord): void {
+    const needed = metadataVersionOf(record);
+    if ((this.clusterNow === undefined) !== (record.type === "cluster"))
+      throw misfit(index, `${record.type} cannot stand here`);
+    if (record.type !== "cluster" && needed > this.metadataVersion)
+      throw misfit(index, `${record.type} ${record.version} at metadata.version ${this.metadataVersion}`);
     switch (record.type) {
       case "cluster":
-        this.#cluster = { clusterId: record.clusterId, voters: record.voters, metadataVersion: record.metadataVersion };
-        break;
+        return this.#startCluster(record);
+      case "metadata-version":
+        return this.#raiseVersion(index, record);
       case "register-broker":
-        this.#registerBroker(offset, record);
-        break;
+        return this.#registerBroker(index, record);
+      case "fence-broker":
+        return this.#fenceBroker(index, record);
       case "unfence-broker":
-        this.#unfenceBroker(offset, record.nodeId, record.brokerEpoch);
-        break;
+        return this.#unfenceBroker(index, record);
       case "partition-change":
-        this.#changePartitions(offset, record);
-        break;
+        return this.#changePartitions(index, record);
       case "topic":
-        this.#addTopic(offset, record);
-        break;
+        return this.#addTopic(index, record);
+      case "topic-config":
+        return this.putTopicConfigs(this.#known(index, record.topicId), record.configs);
+      case "broker-config":
+        return this.#configureBroker(index, record);
       case "delete-topic":
-        this.#known(offset, record.topicId).isDeleting = true;
-        break;
+        return this.retireTopic(this.#known(index, record.topicId));
       case "topic-removed":
-        this.#removeTopic(offset, record.topicId);
-        break;
+        return this.#removeTopic(index, record);
+      case "tombstone-settled":
+        return this.#settleTombstones(index, record);
+      case "request":
+        return this.#rememberRequest(index, record);
       default:
-        assertNever(record);
+        return assertNever(record);
     }
-    this.#endOffset = offset + 1;
   }
 
-  /** The whole image as text: equal at equal offsets on every node (invariant 39). */
-  dump(): string {
-    const brokers = [...this.#brokers.values()].sort((left, right) => left.nodeId - right.nodeId);
-    const topics = this.topicNames.map((name) => this.#byName.get(name));
-    return JSON.stringify({ endOffset: this.#endOffset, cluster: this.#cluster, brokers, topics }, sortedKeys);
+  #startCluster({ clusterId, metadataVersion, timestampMs }: ClusterRecord): void {
+    this.clusterNow = { clusterId, metadataVersion, createdMs: timestampMs };
+  }
+
+  #raiseVersion(index: number, { metadataVersion }: MetadataVersionRecord): void {
+    const cluster = this.clusterNow;
+    if (cluster === undefined || metadataVersion <= cluster.metadataVersion)
+      throw misfit(index, `metadata.version is ${this.metadataVersion} already`);
+    this.clusterNow = { ...cluster, metadataVersion };
   }
 
   /** D-1: before partition {leader 1, epoch 4}, after node 1 registers again {leader null, epoch 5}; its election then gives epoch 6. */
-  #registerBroker(offset: number, record: RegisterBrokerRecord): void {
-    const { nodeId, directoryId, incarnationId, address } = record;
-    this.#brokers.set(nodeId, {
+  #registerBroker(index: number, record: RegisterBrokerRecord): void {
+    const { nodeId, directoryId, incarnationId, restart, address, metadataVersions, timestampMs } = record;
+    const before = this.broker(nodeId);
+    const holder = this.brokerOfDirectory(directoryId);
+    if (holder !== undefined && holder.nodeId !== nodeId)
+      throw misfit(index, `directory ${directoryId} is of node ${holder.nodeId}`);
+    if (before?.incarnationId === incarnationId) {
+      if (before.directoryId !== directoryId) throw misfit(index, `node ${nodeId} changed its directory while it ran`);
+      return this.putBroker({ ...before, address, metadataVersions });
+    }
+    const isDiskChanged = restart === "changed-disk";
+    if (before !== undefined && before.directoryId !== directoryId && !isDiskChanged)
+      throw misfit(index, `node ${nodeId} has another directory`);
+    if (!mutant("D-1")) this.#takeLeaderships(index, nodeId);
+    if (isDiskChanged) this.#leaveIsrs(index, nodeId);
+    this.putBroker({
       nodeId,
       directoryId,
       incarnationId,
-      brokerEpoch: toBrokerEpoch(offset),
+      brokerEpoch: toBrokerEpoch(index),
+      // Nothing was confirmed on a disk that is new here, or that is an older copy and was just struck from every ISR.
+      confirmedEpoch: isDiskChanged ? null : (before?.confirmedEpoch ?? null),
+      restart,
       address,
+      metadataVersions,
+      registeredMs: timestampMs,
       isFenced: true,
+      fencedFor: null,
     });
-    for (const topic of this.#topics.values()) {
-      for (const partition of topic.partitions) {
-        if (partition.leader === nodeId) replacePartition(topic, partition, { leader: null, isr: partition.isr });
-      }
+  }
+
+  #fenceBroker(index: number, record: FenceBrokerRecordV1 | FenceBrokerRecordV2): void {
+    const broker = this.#inEpoch(index, record);
+    this.#takeLeaderships(index, record.nodeId);
+    this.putBroker({ ...broker, isFenced: true, fencedFor: record.version === 1 ? null : record.reason });
+  }
+
+  #unfenceBroker(index: number, record: UnfenceBrokerRecord): void {
+    const broker = this.#inEpoch(index, record);
+    this.putBroker({ ...broker, confirmedEpoch: record.brokerEpoch, isFenced: false, fencedFor: null });
+  }
+
+  #inEpoch(index: number, { nodeId, brokerEpoch }: Pick<BrokerImage, "nodeId" | "brokerEpoch">): BrokerImage {
+    const broker = this.broker(nodeId);
+    if (broker?.brokerEpoch !== brokerEpoch)
+      throw misfit(index, `broker ${nodeId} is not in broker epoch ${brokerEpoch}`);
+    return broker;
+  }
+
+  #takeLeaderships(index: number, nodeId: NodeId): void {
+    for (const slot of [...this.index.led(nodeId)])
+      this.#replace(index, slot, { leader: null, isr: partitionOf(slot).isr });
+  }
+
+  /** D-6. An ISR may end empty: such a partition has nobody who holds its records. */
+  #leaveIsrs(index: number, nodeId: NodeId): void {
+    for (const slot of this.index.held(nodeId)) {
+      const { leader, isr } = partitionOf(slot);
+      if (isr.includes(nodeId)) this.#replace(index, slot, { leader, isr: isr.filter((member) => member !== nodeId) });
     }
   }
 
-  #unfenceBroker(offset: number, nodeId: NodeId, brokerEpoch: BrokerEpoch): void {
-    const broker = this.#brokers.get(nodeId);
-    if (broker?.brokerEpoch !== brokerEpoch)
-      throw misfit(offset, `broker ${nodeId} is not in broker epoch ${brokerEpoch}`);
-    this.#brokers.set(nodeId, { ...broker, isFenced: false });
+  #replace(index: number, slot: Slot, change: Pick<PartitionChange, "leader" | "isr">): void {
+    this.putPartition(this.#known(index, slot.topic.topicId), changed(partitionOf(slot), change));
   }
 
-  #changePartitions(offset: number, record: PartitionChangeRecord): void {
-    const topic = this.#known(offset, record.topicId);
+  #changePartitions(index: number, record: PartitionChangeRecord): void {
+    const entry = this.#known(index, record.topicId);
     for (const change of record.changes) {
-      const partition = topic.partitions[change.partition];
-      if (partition === undefined) throw misfit(offset, `no partition ${change.partition} in ${topic.name}`);
+      const partition = entry.topic.partitions[change.partition];
+      if (partition === undefined) throw misfit(index, `no partition ${change.partition} in ${entry.topic.name}`);
       if (partition.partitionEpoch !== change.partitionEpoch)
-        throw misfit(offset, `partition epoch ${change.partitionEpoch} has passed`);
+        throw misfit(index, `partition epoch ${change.partitionEpoch} has passed`);
+      if (!isPartOf(change.isr, partition.replicas)) throw misfit(index, "an ISR that is no part of the replicas");
       if (change.leader !== null && !this.#mayLead(change.leader, change.isr))
-        throw misfit(offset, `${change.leader} may not lead`);
-      replacePartition(topic, partition, change);
+        throw misfit(index, `${change.leader} may not lead`);
+      this.putPartition(entry, changed(partition, change));
     }
   }
 
   #mayLead(leader: NodeId, isr: readonly NodeId[]): boolean {
-    return isr.includes(leader) && this.#brokers.get(leader)?.isFenced === false;
+    return isr.includes(leader) && this.broker(leader)?.isFenced === false;
   }
 
-  #addTopic(offset: number, record: TopicRecord): void {
-    const { topicId, name, configs, replicationFactor, minIsr } = record;
-    if (this.#topics.has(topicId) || this.#byName.has(name)) throw misfit(offset, `topic ${name} exists`);
-    const partitions = record.replicas.map((replicas, index): PartitionImage => {
+  #addTopic(index: number, record: TopicRecord): void {
+    const { topicId, name, configs, replicationFactor, minIsr, timestampMs } = record;
+    const isKnown = this.topic(topicId) !== undefined || this.tombstone(topicId) !== undefined;
+    if (isKnown || this.topicByName(name) !== undefined) throw misfit(index, `topic ${name} exists`);
+    const partitions = record.replicas.map((replicas, partition): PartitionImage => {
       const leader = replicas[0];
-      if (leader === undefined) throw misfit(offset, `partition ${index} of ${name} has no replica`);
-      return { index, replicas, isr: replicas, minIsr, leader, leaderEpoch: FIRST_LEADER_EPOCH, partitionEpoch: 0 };
+      const isSound = new Set(replicas).size === replicas.length && replicas.every((node) => this.broker(node));
+      if (leader === undefined || !isSound || !this.#mayLead(leader, replicas))
+        throw misfit(index, `partition ${partition} of ${name} cannot be on ${replicas.join(", ")}`);
+      const first = { leaderEpoch: FIRST_LEADER_EPOCH, partitionEpoch: 0 };
+      return { index: partition, replicas, isr: replicas, minIsr, leader, ...first };
     });
-    const topic = {
-      topicId,
-      name,
-      configs,
-      replicationFactor,
-      createdMs: record.timestampMs,
-      isDeleting: false,
-      partitions,
-    };
-    this.#topics.set(topicId, topic);
-    this.#byName.set(name, topic);
-    this.#byMetricName.set(metricNameOf(name), topic);
-    this.#sortedNames = undefined;
-    this.#partitionCount += partitions.length;
+    const createdMs = timestampMs;
+    this.putTopic({ topicId, name, configs, replicationFactor, createdMs, isDeleting: false, partitions });
   }
 
-  #removeTopic(offset: number, topicId: TopicId): void {
-    const topic = this.#known(offset, topicId);
-    if (!topic.isDeleting) throw misfit(offset, `topic ${topic.name} was not marked for deletion`);
-    this.#topics.delete(topicId);
-    this.#byName.delete(topic.name);
-    this.#byMetricName.delete(metricNameOf(topic.name));
-    this.#sortedNames = undefined;
-    this.#partitionCount -= topic.partitions.length;
+  #configureBroker(index: number, { nodeId, configs }: BrokerConfigRecord): void {
+    if (nodeId !== null && this.broker(nodeId) === undefined) throw misfit(index, `no broker ${nodeId}`);
+    this.putBrokerConfigs(nodeId, configs);
   }
 
-  #known(offset: number, topicId: TopicId): MutableTopic {
-    const topic = this.#topics.get(topicId);
-    if (topic === undefined) throw misfit(offset, `no topic ${topicId}`);
-    return topic;
+  #removeTopic(index: number, { topicId, owed }: TopicRemovedRecord): void {
+    const entry = this.#known(index, topicId);
+    const { name, isDeleting } = entry.topic;
+    if (!isDeleting) throw misfit(index, `topic ${name} was not marked for deletion`);
+    const isSound = owed.every((node, at) => this.broker(node) && (at === 0 || (owed[at - 1] ?? node) < node));
+    if (!isSound) throw misfit(index, `topic ${name} cannot be owed by ${owed.join(", ")}`);
+    this.removeTopic(entry);
+    this.putTombstone({ topicId, name, owed });
+  }
+
+  #settleTombstones(index: number, { nodeId, topicIds }: TombstoneSettledRecord): void {
+    for (const topicId of topicIds) {
+      const tombstone = this.tombstone(topicId);
+      if (!tombstone?.owed.includes(nodeId)) throw misfit(index, `node ${nodeId} owes nothing for ${topicId}`);
+      this.putTombstone({ ...tombstone, owed: tombstone.owed.filter((member) => member !== nodeId) });
+    }
+  }
+
+  #rememberRequest(index: number, { requestId }: RequestRecord): void {
+    if (this.hasRequest(requestId)) throw misfit(index, `request ${requestId} was made before`);
+    this.putRequest(requestId);
+  }
+
+  #known(index: number, topicId: TopicId): TopicEntry {
+    const entry = this.entry(topicId);
+    if (entry === undefined) throw misfit(index, `no topic ${topicId}`);
+    return entry;
   }
 }
 
-/** Every loss or gain of leadership opens a new leader epoch. */
-function replacePartition(
-  topic: MutableTopic,
-  partition: PartitionImage,
-  change: { readonly leader: NodeId | null; readonly isr: readonly NodeId[] },
-): void {
-  topic.partitions[partition.index] = {
-    ...partition,
-    leader: change.leader,
-    isr: change.isr,
-    leaderEpoch: (partition.leaderEpoch + 1) as LeaderEpoch,
-    partitionEpoch: partition.partitionEpoch + 1,
-  };
+/** A leader epoch is of one leader in one incarnation: every loss and every gain of leadership opens a new one (D-1). */
+function changed(partition: PartitionImage, { leader, isr }: Pick<PartitionChange, "leader" | "isr">): PartitionImage {
+  const isNew = leader !== partition.leader && !mutant("D-1e");
+  const leaderEpoch = (isNew ? partition.leaderEpoch + 1 : partition.leaderEpoch) as LeaderEpoch;
+  return { ...partition, leader, isr, leaderEpoch, partitionEpoch: partition.partitionEpoch + 1 };
 }
 
-function misfit(offset: number, reason: string): OttlaError {
-  return new OttlaError("DATA_DAMAGED", `metadata record ${offset} does not fit: ${reason}`);
+function isPartOf(isr: readonly NodeId[], replicas: readonly NodeId[]): boolean {
+  return new Set(isr).size === isr.length && isr.every((nodeId) => replicas.includes(nodeId));
 }
 
-/** JSON.stringify with keys in order, whatever order they were set in. */
-function sortedKeys(_key: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)));
+function misfit(index: number, reason: string): OttlaError {
+  return new OttlaError("DATA_DAMAGED", `metadata entry ${index} does not fit: ${reason}`);
 }

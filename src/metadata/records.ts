@@ -1,24 +1,52 @@
 // The records of the metadata log: plain JSON objects, each with its type and version (D-31). Whoever proposes one stamps the time
-// into it (D-23); applying it asks no clock. A field is never given another meaning: a new one comes with a new version.
-import type { BrokerEpoch, ClusterId, DirectoryId, IncarnationId, LeaderEpoch, NodeId, TopicId } from "../model/ids.ts";
+// into it (D-23); applying it asks no clock. A field is never given another meaning: a new one comes with a new version. The records of
+// one command are applied together or not at all (Q-18), in their order; the command's index in the log is its records' index.
+import type {
+  BrokerEpoch,
+  ClusterId,
+  DirectoryId,
+  IncarnationId,
+  LeaderEpoch,
+  NodeId,
+  TopicId,
+  Uuid,
+} from "../model/ids.ts";
 
-/** How a broker came back (D-6): what its disk may have lost. */
-export type RestartKind = "first" | "clean" | "process-death" | "power-loss";
+/** What a broker knows of its own restart. */
+export type RestartClaim = "first" | "clean" | "process-death" | "power-loss";
 
-/** Record 0 of every cluster (D-20), and only that. */
+/** How a broker came back (D-6): what its disk may have lost. Only the controller can tell that the disk is another one, or an older copy. */
+export type RestartKind = RestartClaim | "changed-disk";
+
+export interface VersionRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** The values of metadata.version that this build reads and writes. */
+export const SUPPORTED_METADATA_VERSIONS: VersionRange = { min: 1, max: 2 };
+
+/** The first of all records (D-20), and no later one is one. */
 export interface ClusterRecord {
   readonly type: "cluster";
   readonly version: 1;
   readonly clusterId: ClusterId;
-  readonly voters: readonly { readonly nodeId: NodeId; readonly directoryId: DirectoryId }[];
   /** The finalised version: records of a newer kind may be written only once it was raised. */
   readonly metadataVersion: number;
   readonly timestampMs: number;
 }
 
+/** metadata.version, raised: it never goes down. */
+export interface MetadataVersionRecord {
+  readonly type: "metadata-version";
+  readonly version: 1;
+  readonly metadataVersion: number;
+}
+
 /**
  * A broker's new incarnation. In one record (D-1) it fences the incarnation before, takes every leadership from it and raises the leader
- * epoch of every partition it led. Its broker epoch is the offset of this record.
+ * epoch of every partition it led; a changed disk leaves every ISR too (D-6). Its broker epoch is the index of this record.
+ * Of the incarnation that is registered already, it amends address and versions only (R-63).
  */
 export interface RegisterBrokerRecord {
   readonly type: "register-broker";
@@ -28,10 +56,31 @@ export interface RegisterBrokerRecord {
   readonly incarnationId: IncarnationId;
   readonly restart: RestartKind;
   readonly address: string;
+  /** What the broker's build reads and writes. */
+  readonly metadataVersions: VersionRange;
   readonly timestampMs: number;
 }
 
-/** The broker may lead again: it holds its broker epoch. */
+export type FenceReason = "session" | "refused" | "shutdown" | "replaced";
+
+/** The broker leads nothing from here on: every leadership of it is taken, in new leader epochs. ISRs stay as they are. */
+export interface FenceBrokerRecordV1 {
+  readonly type: "fence-broker";
+  readonly version: 1;
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: BrokerEpoch;
+}
+
+/** The same, and says why. From metadata.version 2 on. */
+export interface FenceBrokerRecordV2 {
+  readonly type: "fence-broker";
+  readonly version: 2;
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: BrokerEpoch;
+  readonly reason: FenceReason;
+}
+
+/** The broker may lead again: it has stored its broker epoch and said so (D-6), which makes the epoch a confirmed one. */
 export interface UnfenceBrokerRecord {
   readonly type: "unfence-broker";
   readonly version: 1;
@@ -39,19 +88,21 @@ export interface UnfenceBrokerRecord {
   readonly brokerEpoch: BrokerEpoch;
 }
 
-/** New leader and ISR of partitions of one topic. Naming a leader raises the leader epoch, also when it is the same node again. */
+/** New leader and ISR of partitions of one topic. A leader other than the one before, or none, opens a new leader epoch. */
 export interface PartitionChangeRecord {
   readonly type: "partition-change";
   readonly version: 1;
   readonly topicId: TopicId;
-  readonly changes: readonly {
-    readonly partition: number;
-    /** null: nobody leads. */
-    readonly leader: NodeId | null;
-    readonly isr: readonly NodeId[];
-    /** The partition epoch that the change was decided on: compare and set. */
-    readonly partitionEpoch: number;
-  }[];
+  readonly changes: readonly PartitionChange[];
+}
+
+export interface PartitionChange {
+  readonly partition: number;
+  /** null: nobody leads. */
+  readonly leader: NodeId | null;
+  readonly isr: readonly NodeId[];
+  /** The partition epoch that the change was decided on: compare and set. */
+  readonly partitionEpoch: number;
 }
 
 /** A topic with all its partitions: entry i of `replicas` is partition i; its first replica leads in epoch 0. */
@@ -60,12 +111,31 @@ export interface TopicRecord {
   readonly version: 1;
   readonly topicId: TopicId;
   readonly name: string;
-  readonly configs: Readonly<Record<string, number>>;
+  readonly configs: Configs;
   readonly replicationFactor: number;
   /** Effective min ISR of each partition (D-5). */
   readonly minIsr: number;
   readonly replicas: readonly (readonly NodeId[])[];
   readonly timestampMs: number;
+}
+
+/** Configuration keys in the order of their names, so that equal ones are equal bytes. */
+export type Configs = Readonly<Record<string, number>>;
+
+/** All that the topic sets for itself from here on. */
+export interface TopicConfigRecord {
+  readonly type: "topic-config";
+  readonly version: 1;
+  readonly topicId: TopicId;
+  readonly configs: Configs;
+}
+
+/** All that is set at run time for one broker, or for every broker (null), from here on. */
+export interface BrokerConfigRecord {
+  readonly type: "broker-config";
+  readonly version: 1;
+  readonly nodeId: NodeId | null;
+  readonly configs: Configs;
 }
 
 /** The topic is going: nothing may be produced or fetched, its logs may be dropped. The name is still taken. */
@@ -75,26 +145,54 @@ export interface DeleteTopicRecord {
   readonly topicId: TopicId;
 }
 
-/** Every log of the topic is dropped: its name is free again. */
+/** The name is free again. `owed`: brokers that have not dropped their logs yet, ascending; they are remembered in a tombstone. */
 export interface TopicRemovedRecord {
   readonly type: "topic-removed";
   readonly version: 1;
   readonly topicId: TopicId;
+  readonly owed: readonly NodeId[];
+}
+
+/** The broker has no logs of these removed topics any more. */
+export interface TombstoneSettledRecord {
+  readonly type: "tombstone-settled";
+  readonly version: 1;
+  readonly nodeId: NodeId;
+  readonly topicIds: readonly TopicId[];
+}
+
+/**
+ * First in the command of a change that a client asked for: asked for again under this id (an answer was lost), it is known to be done
+ * (Raft paper, section 8).
+ */
+export interface RequestRecord {
+  readonly type: "request";
+  readonly version: 1;
+  readonly requestId: Uuid;
 }
 
 export type MetadataRecord =
   | ClusterRecord
+  | MetadataVersionRecord
   | RegisterBrokerRecord
+  | FenceBrokerRecordV1
+  | FenceBrokerRecordV2
   | UnfenceBrokerRecord
   | PartitionChangeRecord
   | TopicRecord
+  | TopicConfigRecord
+  | BrokerConfigRecord
   | DeleteTopicRecord
-  | TopicRemovedRecord;
+  | TopicRemovedRecord
+  | TombstoneSettledRecord
+  | RequestRecord;
 
 export type MetadataRecordType = MetadataRecord["type"];
 
-/** Finalised at first start by this build. */
-export const METADATA_VERSION = 1;
+/** The lowest metadata.version at which the record may be written. */
+export function metadataVersionOf({ type, version }: MetadataRecord): number {
+  return type === "fence-broker" && version === 2 ? 2 : 1;
+}
 
 /** A leader epoch never seen: the first leader leads in epoch 0. */
 export const FIRST_LEADER_EPOCH = 0 as LeaderEpoch;

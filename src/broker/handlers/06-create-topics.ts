@@ -2,7 +2,7 @@
 // Versions: 0.
 // Behaviour: each topic by itself, in order; one refused leaves the others alone. Answered when the topic is durable in the metadata log and
 // its logs are open, so that a produce sent next is served. `validateOnly` decides and changes nothing. Below the low-space mark: STORAGE_FULL.
-import { UUID_BYTES, toNodeId, uuidFromBytes, type TopicId } from "../../model/ids.ts";
+import { UUID_BYTES, uuidFromBytes, type TopicId } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { type Decision, decideTopic, type TopicContext } from "../../metadata/controller.ts";
 import type { API, CreateTopicsRequest, CreateTopicsResponse } from "../../wire/native/apis.ts";
@@ -44,7 +44,6 @@ function contextOf(services: Services): TopicContext {
   return {
     topicId: uuidFromBytes(bytes) as TopicId,
     nowMs: clock.wallMs(),
-    nodeId: toNodeId(config["node.id"]),
     partitionsDefault: config["num.partitions"],
     partitionsPerTopicMax: config["max.partitions.per.topic"],
     partitionsMax: config["max.partitions"],

@@ -1,0 +1,201 @@
+// Decisions about the cluster and its brokers: its first record, its version, who is registered, fenced and unfenced, who leads.
+import type { ClusterId, DirectoryId, IncarnationId, NodeId, TopicId } from "../model/ids.ts";
+import { type Decision, accepted, refused } from "./decision.ts";
+import type { BrokerImage, MetadataImage, TopicImage } from "./image.ts";
+import { SUPPORTED_METADATA_VERSIONS } from "./records.ts";
+import type { FenceReason, MetadataRecord, PartitionChange, RestartClaim, VersionRange } from "./records.ts";
+
+/** The first record of a new cluster (D-20). None when there is one: another leader may have been first. */
+export function decideCluster(
+  image: MetadataImage,
+  wish: { readonly clusterId: ClusterId; readonly metadataVersion: number; readonly nowMs: number },
+): Decision {
+  const { clusterId, metadataVersion, nowMs } = wish;
+  const known = image.cluster?.clusterId;
+  if (known !== undefined && known !== clusterId)
+    return refused("INCONSISTENT_CLUSTER_ID", `this is cluster ${known}, not ${clusterId}`);
+  if (known !== undefined) return accepted();
+  return accepted({ type: "cluster", version: 1, clusterId, metadataVersion, timestampMs: nowMs });
+}
+
+/** Raises metadata.version, when this build and every registered broker, fenced ones too, support it (D-31). It never goes down. */
+export function decideMetadataVersion(
+  image: MetadataImage,
+  wish: { readonly version: number; readonly supported?: VersionRange },
+): Decision {
+  const { version, supported = SUPPORTED_METADATA_VERSIONS } = wish;
+  const present = image.metadataVersion;
+  if (image.cluster === undefined) return refused("BROKER_NOT_AVAILABLE", "there is no cluster yet");
+  if (version === present) return accepted();
+  if (!Number.isSafeInteger(version) || version < present)
+    return refused("INVALID_UPDATE_VERSION", `metadata.version is ${present} and never goes down, not to ${version}`);
+  if (version > supported.max)
+    return refused("UNSUPPORTED_VERSION", `metadata.version ${version}: the controller knows up to ${supported.max}`);
+  const behind = byNodeId(image.brokers).find(({ metadataVersions }) => !includes(metadataVersions, version));
+  if (behind !== undefined) {
+    const { min, max } = behind.metadataVersions;
+    return refused(
+      "UNSUPPORTED_VERSION",
+      `metadata.version ${version}: node ${behind.nodeId} knows ${min} to ${max}; upgrade it first`,
+    );
+  }
+  return accepted({ type: "metadata-version", version: 1, metadataVersion: version });
+}
+
+export interface RegistrationWish {
+  readonly clusterId: ClusterId;
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+  readonly incarnationId: IncarnationId;
+  readonly restart: RestartClaim;
+  readonly address: string;
+  readonly metadataVersions: VersionRange;
+  /** The broker epoch on its disk; null when there is none. */
+  readonly storedBrokerEpoch: number | null;
+  /** The session of the node's registered incarnation has not ended: `Sessions.isLive`. */
+  readonly hasLiveSession: boolean;
+  readonly nowMs: number;
+}
+
+/**
+ * A broker's registration. The same incarnation is amended and keeps its epoch (R-63). A new incarnation on the same disk replaces the old
+ * one at once: the lock of the disk proves that one dead (D-1). Another disk, or an older copy of the disk, is let in only when the session of the
+ * registered incarnation has ended, and then leaves every ISR (D-6).
+ */
+export function decideRegistration(image: MetadataImage, wish: RegistrationWish): Decision {
+  const { nodeId, directoryId, incarnationId } = wish;
+  const fault = registrationFault(image, wish);
+  if (fault !== undefined) return fault;
+  const known = image.broker(nodeId);
+  if (known !== undefined && known.incarnationId === incarnationId) return amended(known, wish);
+  const isDiskChanged = known !== undefined && hasOtherDisk(known, wish);
+  if (isDiskChanged && wish.hasLiveSession) {
+    return refused(
+      "DUPLICATE_BROKER_REGISTRATION",
+      `node ${nodeId} lives with directory ${known.directoryId} in broker epoch ${known.brokerEpoch}; ` +
+        `directory ${directoryId} in broker epoch ${wish.storedBrokerEpoch ?? "none"} has to wait until its session ends`,
+    );
+  }
+  return accepted(registration(wish, isDiskChanged ? "changed-disk" : wish.restart));
+}
+
+function registrationFault(image: MetadataImage, wish: RegistrationWish): Decision | undefined {
+  const { clusterId, nodeId, directoryId, metadataVersions } = wish;
+  if (image.cluster === undefined) return refused("BROKER_NOT_AVAILABLE", "there is no cluster yet");
+  if (image.cluster.clusterId !== clusterId)
+    return refused("INCONSISTENT_CLUSTER_ID", `this is cluster ${image.cluster.clusterId}, not ${clusterId}`);
+  if (!includes(metadataVersions, image.metadataVersion)) {
+    const { min, max } = metadataVersions;
+    return refused(
+      "UNSUPPORTED_VERSION",
+      `metadata.version is ${image.metadataVersion}, node ${nodeId} knows ${min} to ${max}`,
+    );
+  }
+  const holder = image.brokerOfDirectory(directoryId);
+  return holder !== undefined && holder.nodeId !== nodeId
+    ? refused("DATA_DIR_FOREIGN", `directory ${directoryId} is of node ${holder.nodeId}, not of node ${nodeId}`)
+    : undefined;
+}
+
+/** An epoch that was confirmed was stored first: a disk that holds a lower one, or none, is an older copy (D-6). */
+function hasOtherDisk(known: BrokerImage, { directoryId, storedBrokerEpoch }: RegistrationWish): boolean {
+  if (known.directoryId !== directoryId) return true;
+  return known.confirmedEpoch !== null && (storedBrokerEpoch ?? -1) < known.confirmedEpoch;
+}
+
+function amended(known: BrokerImage, wish: RegistrationWish): Decision {
+  const { nodeId, directoryId, address, metadataVersions } = wish;
+  if (known.directoryId !== directoryId)
+    return refused("DUPLICATE_BROKER_REGISTRATION", `node ${nodeId} began with directory ${known.directoryId}`);
+  const { min, max } = known.metadataVersions;
+  const isSame = known.address === address && min === metadataVersions.min && max === metadataVersions.max;
+  return isSame ? accepted() : accepted(registration(wish, wish.restart));
+}
+
+function registration(wish: RegistrationWish, restart: RestartClaim | "changed-disk"): MetadataRecord {
+  const { nodeId, directoryId, incarnationId, address, nowMs } = wish;
+  const { min, max } = wish.metadataVersions;
+  const identity = { nodeId, directoryId, incarnationId, restart, address };
+  return { type: "register-broker", version: 1, ...identity, metadataVersions: { min, max }, timestampMs: nowMs };
+}
+
+export interface FenceWish {
+  readonly nodeId: NodeId;
+  /** The epoch that the reason is about: a broker that has registered again is left alone. */
+  readonly brokerEpoch: number;
+  readonly reason: FenceReason;
+}
+
+/** Fences many brokers in one command; each of them loses every leadership in it. Those that are fenced already are left out. */
+export function decideFence(image: MetadataImage, wishes: readonly FenceWish[]): Decision {
+  const records: MetadataRecord[] = [];
+  const seen = new Set<NodeId>();
+  for (const { nodeId, brokerEpoch, reason } of wishes) {
+    const broker = image.broker(nodeId);
+    if (broker === undefined || broker.isFenced || broker.brokerEpoch !== brokerEpoch || seen.has(nodeId)) continue;
+    seen.add(nodeId);
+    const identity = { nodeId, brokerEpoch: broker.brokerEpoch };
+    records.push(
+      image.metadataVersion >= 2
+        ? { type: "fence-broker", version: 2, ...identity, reason }
+        : { type: "fence-broker", version: 1, ...identity },
+    );
+  }
+  return accepted(...records);
+}
+
+export interface UnfenceWish {
+  readonly nodeId: NodeId;
+  /** The epoch that the broker's heartbeat carries. */
+  readonly brokerEpoch: number;
+  /** The heartbeat says that this epoch is durable on the broker's disk (D-6). */
+  readonly isConfirmed: boolean;
+  /** The broker has applied every entry below this. */
+  readonly appliedEnd: number;
+  /** False for a replica whose log is damaged (D-17): it is not elected. Default: all are whole. */
+  readonly isWhole?: (topicId: TopicId, partition: number) => boolean;
+}
+
+/** Bound of one command: 10,000 elections take 0.6 MB. */
+export const ELECTIONS_PER_COMMAND = 10_000;
+
+/**
+ * What a heartbeat of a broker that wants to serve asks for: unfences it once it holds its present epoch durably and has applied its own
+ * registration (R-64), and makes it leader, in new epochs, of the leaderless partitions whose ISR holds it. With more of those than one command
+ * takes, the next call gives the next ones; no records: nothing is left to do.
+ */
+export function decideUnfence(image: MetadataImage, wish: UnfenceWish): Decision {
+  const { nodeId } = wish;
+  const broker = image.broker(nodeId);
+  if (broker?.brokerEpoch !== wish.brokerEpoch) {
+    const present = broker === undefined ? "not registered" : `in broker epoch ${broker.brokerEpoch}`;
+    return refused("STALE_BROKER_EPOCH", `node ${nodeId} is ${present}, not in ${wish.brokerEpoch}`);
+  }
+  const { brokerEpoch } = broker;
+  if (broker.isFenced && (!wish.isConfirmed || wish.appliedEnd <= brokerEpoch)) return accepted();
+  const elections = electionsFor(image, wish);
+  return broker.isFenced
+    ? accepted({ type: "unfence-broker", version: 1, nodeId, brokerEpoch }, ...elections)
+    : accepted(...elections);
+}
+
+function electionsFor(image: MetadataImage, { nodeId, isWhole = () => true }: UnfenceWish): MetadataRecord[] {
+  const byTopic = new Map<TopicImage, PartitionChange[]>();
+  let left = ELECTIONS_PER_COMMAND;
+  for (const { topic, partition } of image.leaderlessOn(nodeId)) {
+    if (left === 0) break;
+    if (!isWhole(topic.topicId, partition.index)) continue;
+    left--;
+    const { index, isr, partitionEpoch } = partition;
+    const changes = byTopic.get(topic) ?? [];
+    changes.push({ partition: index, leader: nodeId, isr, partitionEpoch });
+    byTopic.set(topic, changes);
+  }
+  return [...byTopic].map(([{ topicId }, changes]) => ({ type: "partition-change", version: 1, topicId, changes }));
+}
+
+const includes = ({ min, max }: VersionRange, version: number): boolean => min <= version && version <= max;
+
+export function byNodeId(brokers: Iterable<BrokerImage>): BrokerImage[] {
+  return [...brokers].sort((left, right) => left.nodeId - right.nodeId);
+}

@@ -1,0 +1,64 @@
+// What the metadata image holds: each an object that is replaced as a whole when it changes, never changed in place.
+import type { BrokerEpoch, ClusterId, DirectoryId, IncarnationId, LeaderEpoch, NodeId, TopicId } from "../model/ids.ts";
+import type { Configs, FenceReason, RestartKind, VersionRange } from "./records.ts";
+
+export interface ClusterImage {
+  readonly clusterId: ClusterId;
+  readonly metadataVersion: number;
+  readonly createdMs: number;
+}
+
+export interface BrokerImage {
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+  readonly incarnationId: IncarnationId;
+  /** Index of the record that registered this incarnation. */
+  readonly brokerEpoch: BrokerEpoch;
+  /** The last epoch that a broker on this disk has confirmed to hold durably: a lower one on the disk means an older copy of it (D-6). */
+  readonly confirmedEpoch: BrokerEpoch | null;
+  readonly restart: RestartKind;
+  readonly address: string;
+  readonly metadataVersions: VersionRange;
+  readonly registeredMs: number;
+  /** A fenced broker leads nothing. */
+  readonly isFenced: boolean;
+  /** Why; null when it is not fenced, has just registered, or nothing was said (before metadata.version 2). */
+  readonly fencedFor: FenceReason | null;
+}
+
+/** Leader, ISR and min ISR of one moment belong together: replaced as a whole, never changed (D-5). */
+export interface PartitionImage {
+  readonly index: number;
+  readonly replicas: readonly NodeId[];
+  /** Empty: every replica lost its disk (D-6). Nobody can lead such a partition. */
+  readonly isr: readonly NodeId[];
+  readonly minIsr: number;
+  readonly leader: NodeId | null;
+  readonly leaderEpoch: LeaderEpoch;
+  /** Raised by every change of this object. */
+  readonly partitionEpoch: number;
+}
+
+export interface TopicImage {
+  readonly topicId: TopicId;
+  readonly name: string;
+  readonly configs: Configs;
+  readonly replicationFactor: number;
+  readonly createdMs: number;
+  readonly isDeleting: boolean;
+  readonly partitions: readonly PartitionImage[];
+}
+
+/** A removed topic of which some brokers may still have logs. */
+export interface TombstoneImage {
+  readonly topicId: TopicId;
+  readonly name: string;
+  /** Those brokers, ascending, never none. */
+  readonly owed: readonly NodeId[];
+}
+
+/** A topic with one of its partitions. */
+export interface PartitionPlace {
+  readonly topic: TopicImage;
+  readonly partition: PartitionImage;
+}
