@@ -11,6 +11,7 @@ import { decodeMetadataRecord, encodeMetadataRecord } from "../src/metadata/code
 import { createChecksum } from "../src/platform/checksum.ts";
 import { loadCodecs } from "../src/platform/codecs.ts";
 import { API } from "../src/wire/native/apis.ts";
+import type { RaftMessage, RaftRequest } from "../src/wire/native/quorum-apis.ts";
 import { encodeRequest, encodeResponse, RequestAssembler, ResponseAssembler } from "../src/wire/native/codec.ts";
 
 export interface FuzzTarget {
@@ -28,6 +29,7 @@ const DECOMPRESSED_BYTES_MAX = 1024 * 1024;
 const CRC_AT = 17;
 const CRC_START = 21;
 const TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ" as TopicId;
+const VOTER = `1:${TOPIC}`;
 
 export async function fuzzTargets(rng: Rng): Promise<FuzzTarget[]> {
   const checksum = createChecksum();
@@ -129,7 +131,28 @@ function requests(batches: readonly Uint8Array[]): Uint8Array[] {
     encodeRequest({ ...header, api: API.PRODUCE }, { acks: -1, timeoutMs: 1000, entries }, batches),
     encodeRequest({ ...header, api: API.FETCH }, { maxWaitMs: 1, minBytes: 1, maxBytes: 9, entries: fetches }, []),
     encodeRequest({ ...header, api: API.DELETE_TOPICS }, { names: ["a"], requestId: null }, []),
+    ...raftMessages().map((message) => encodeRequest({ ...header, api: API.RAFT }, ...raftRequest(message))),
   ].map(first);
+}
+
+function raftMessages(): RaftMessage[] {
+  const entries = [
+    { term: 2, kind: "leaderStart" },
+    { term: 2, kind: "command" },
+  ] as const;
+  const configuration = { voters: [VOTER, `2:${TOPIC}`], learners: [] };
+  return [
+    { kind: "voteRequest", term: 3, isPreVote: true, isTransfer: false, end: 2 ** 33, lastTerm: 2 },
+    { kind: "append", term: 3, start: 10, prevTerm: 2, entries, commitEnd: 11 },
+    { kind: "heartbeat", term: 3, commitEnd: 11, round: 4 },
+    { kind: "snapshotChunk", term: 3, snapshot: { end: 9, lastTerm: 1, sizeBytes: 99, configuration }, position: 0 },
+  ];
+}
+
+function raftRequest(message: RaftMessage): [RaftRequest, Uint8Array[]] {
+  const bodies = message.kind === "append" || message.kind === "snapshotChunk" ? [new Uint8Array(20)] : [];
+  const first = message.kind === "append" ? [new Uint8Array(0)] : [];
+  return [{ clusterId: TOPIC as Uuid, from: VOTER, to: `2:${TOPIC}`, boots: 1, message }, [...first, ...bodies]];
 }
 
 function responses(): Uint8Array[] {
@@ -144,6 +167,11 @@ function responses(): Uint8Array[] {
       [],
     ),
     encodeResponse({ ...answer, api: API.CREATE_TOPICS }, { topics: [topic] }, []),
+    encodeResponse(
+      { ...answer, api: API.FETCH_METADATA },
+      { leaderId: 1, commitEnd: 9, start: 8, entries: [{ term: 1, kind: "command" }], snapshot: null },
+      [new Uint8Array(30)],
+    ),
     encodeResponse({ ...answer, api: API.HELLO, error: "BUSY", message: "full" }, null, []),
   ].map(first);
 }

@@ -1,37 +1,26 @@
 // Random requests and answers of every api, within the limits of the protocol.
 import fc from "fast-check";
-import { ERRORS } from "../../src/model/errors.ts";
-import type { ErrorName, Outcome } from "../../src/model/errors.ts";
-import { uuidFromBytes } from "../../src/model/ids.ts";
-import type { NodeId, Uuid } from "../../src/model/ids.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import type { ApiKey, ApiTypes } from "../../src/wire/native/apis.ts";
+import { QUORUM_ARBITRARIES } from "./quorum-arbitraries.ts";
+import {
+  bare,
+  body,
+  configs,
+  count64,
+  error,
+  int32,
+  int64,
+  list,
+  maybe,
+  nodeId,
+  outcome,
+  text,
+  uuid,
+} from "./random-values.ts";
+import type { Sample } from "./random-values.ts";
 
-export interface Sample<Payload> {
-  readonly payload: Payload;
-  readonly bodies: Uint8Array[];
-}
-
-const uuid: fc.Arbitrary<Uuid> = fc.uint8Array({ minLength: 16, maxLength: 16 }).map(uuidFromBytes);
-const text = fc.string({ unit: "grapheme", maxLength: 40 });
-const int32 = fc.oneof(fc.integer(), fc.integer({ min: -40, max: 300 }));
-const int64 = fc.oneof(fc.maxSafeInteger(), fc.integer(), fc.integer({ min: -2, max: 70_000 }));
-const count64 = fc.oneof(fc.maxSafeNat(), fc.nat());
-const error = fc.constantFrom(...(Object.keys(ERRORS) as ErrorName[]));
-const outcome = fc.constantFrom<Outcome>("not appended", "unknown", "appended");
-const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
-const list = <T>(value: fc.Arbitrary<T>, maxLength = 6) => fc.array(value, { maxLength });
-const configs = list(fc.record({ key: text, value: text }), 3);
-/** Inline ones, and some that are too long for that. */
-export const body: fc.Arbitrary<Uint8Array> = fc.oneof(
-  { weight: 6, arbitrary: fc.uint8Array({ maxLength: 200 }) },
-  {
-    weight: 1,
-    arbitrary: fc.integer({ min: 8_190, max: 12_000 }).map((length) => new Uint8Array(length).fill(length & 0xff)),
-  },
-);
-const bare = <T>(payload: fc.Arbitrary<T>): fc.Arbitrary<Sample<T>> =>
-  payload.map((value) => ({ payload: value, bodies: [] }));
+export type { Sample } from "./random-values.ts";
 
 const partition = fc.record({
   index: int32,
@@ -51,7 +40,7 @@ export const topic = fc.record({
   partitions: list(partition),
 });
 
-type Arbitraries = {
+export type Arbitraries = {
   readonly [K in ApiKey]: {
     readonly request: fc.Arbitrary<Sample<ApiTypes[K]["request"]>>;
     readonly response: fc.Arbitrary<Sample<ApiTypes[K]["response"]>>;
@@ -66,7 +55,7 @@ export const ARBITRARIES: Arbitraries = {
     response: bare(
       fc.record({
         clusterId: uuid,
-        nodeId: fc.nat().map((id) => id as NodeId),
+        nodeId,
         brokerEpoch: int64,
         software: text,
         apis: list(fc.record({ key: fc.nat(), minVersion: fc.nat(), maxVersion: fc.nat() })),
@@ -76,14 +65,15 @@ export const ARBITRARIES: Arbitraries = {
     ),
   },
   [API.METADATA]: {
-    request: bare(fc.record({ topics: maybe(list(text)), after: maybe(text) })),
+    request: bare(fc.record({ topics: maybe(list(text)), after: maybe(text), barrier: fc.boolean() })),
     response: bare(
       fc.record({
         clusterId: uuid,
         controllerId: int32,
-        brokers: list(fc.record({ nodeId: int32, address: text })),
+        brokers: list(fc.record({ nodeId: int32, address: text, isFenced: fc.boolean() })),
         topics: list(topic),
         next: maybe(text),
+        metadataEnd: int64,
       }),
     ),
   },
@@ -136,6 +126,7 @@ export const ARBITRARIES: Arbitraries = {
       fc.record({
         validateOnly: fc.boolean(),
         topics: list(fc.record({ name: text, partitions: int32, replicationFactor: int32, configs })),
+        requestId: maybe(uuid),
       }),
     ),
     response: bare(
@@ -145,9 +136,45 @@ export const ARBITRARIES: Arbitraries = {
     ),
   },
   [API.DELETE_TOPICS]: {
-    request: bare(fc.record({ names: list(text) })),
+    request: bare(fc.record({ names: list(text), requestId: maybe(uuid) })),
     response: bare(fc.record({ topics: list(fc.record({ name: text, error, message: maybe(text) })) })),
   },
+  [API.ALTER_CONFIGS]: {
+    request: bare(
+      fc.record({
+        resource: fc.constantFrom("topic", "broker"),
+        name: text,
+        changes: list(fc.record({ key: text, value: maybe(text) })),
+        validateOnly: fc.boolean(),
+        requestId: maybe(uuid),
+      }),
+    ),
+    response: bare(fc.record({ metadataEnd: int64 })),
+  },
+  [API.DESCRIBE_CONFIGS]: {
+    request: bare(
+      fc.record({
+        resource: fc.constantFrom("topic", "broker"),
+        name: text,
+        keys: maybe(list(text)),
+        barrier: fc.boolean(),
+      }),
+    ),
+    response: bare(
+      fc.record({
+        configs: list(
+          fc.record({
+            key: text,
+            value: text,
+            source: fc.constantFrom("topic", "broker", "cluster", "static", "default"),
+            isReadOnly: fc.boolean(),
+          }),
+        ),
+        metadataEnd: int64,
+      }),
+    ),
+  },
+  ...QUORUM_ARBITRARIES,
 };
 
 export const API_NAMES: readonly [string, ApiKey][] = Object.entries(API);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { AssertionFailure } from "../../src/base/assert.ts";
 import { OttlaError } from "../../src/model/errors.ts";
-import { uuidFromBytes, uuidToBytes } from "../../src/model/ids.ts";
+import { toNodeId, uuidFromBytes, uuidToBytes } from "../../src/model/ids.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import type { ApiKey, FetchResponse, ProduceResponse, TopicMetadata } from "../../src/wire/native/apis.ts";
 import {
@@ -41,7 +41,9 @@ const anyRequest = (api: ApiKey) => ARBITRARIES[api].request as fc.Arbitrary<Sam
 const anyResponse = (api: ApiKey) => ARBITRARIES[api].response as fc.Arbitrary<Sample<never>>;
 
 describe.each(API_NAMES)("%s", (_name, api) => {
-  const header = { api, version: 0, correlationId: 0xfffffffe, deadlineMs: 30_000 } as const;
+  const { minVersion, versions } = SCHEMAS[api];
+  const latest = minVersion + versions.length - 1;
+  const header = { api, version: latest, correlationId: 0xfffffffe, deadlineMs: 30_000 } as const;
 
   it("requests come back as they were sent", () => {
     fc.assert(
@@ -66,7 +68,7 @@ describe.each(API_NAMES)("%s", (_name, api) => {
   it("answers come back as they were sent", () => {
     fc.assert(
       fc.property(anyResponse(api), fc.boolean(), ({ payload, bodies }, more) => {
-        const answer = { api, version: 0, correlationId: 7, more, error: "NONE", message: null } as const;
+        const answer = { api, version: latest, correlationId: 7, more, error: "NONE", message: null } as const;
         const result = pushAll(new ResponseAssembler({ bodyBytesMax: MiB }), encodeResponse(answer, payload, bodies));
         expect(result).toMatchObject({
           kind: "message",
@@ -78,7 +80,7 @@ describe.each(API_NAMES)("%s", (_name, api) => {
   });
 
   it("answers that are an error carry its code and message", () => {
-    const answer = { api, version: 0, correlationId: 9, more: false, error: "BUSY", message: "später" } as const;
+    const answer = { api, version: latest, correlationId: 9, more: false, error: "BUSY", message: "später" } as const;
     const result = pushAll(new ResponseAssembler({ bodyBytesMax: MiB }), encodeResponse(answer, null, []));
     expect(result).toMatchObject({ kind: "message", message: { header: answer, response: null, bodies: [] } });
   });
@@ -91,7 +93,8 @@ describe.each(API_NAMES)("%s", (_name, api) => {
   });
 
   it("D-31: the versions are announced", () => {
-    expect(SUPPORTED_VERSIONS).toContainEqual({ key: api, minVersion: 0, maxVersion: 0 });
+    expect(SUPPORTED_VERSIONS).toContainEqual({ key: api, minVersion, maxVersion: latest });
+    expect(minVersion).toBe(0);
   });
 });
 
@@ -211,12 +214,16 @@ describe("limits of what we send", () => {
   it("values of a user beyond the protocol are refused before anything is sent, with the field's name", () => {
     const header = { api: API.CREATE_TOPICS, version: 0, correlationId: 1, deadlineMs: 0 } as const;
     const row = { name: "x".repeat(1025), partitions: 1, replicationFactor: 1, configs: [] };
-    expect(() => encodeRequest(header, { validateOnly: false, topics: [{ ...row, name: "ok" }, row] }, [])).toThrow(
-      "request.topics[1].name: longer than 1024 characters",
-    );
-    const wide = { validateOnly: false, topics: new Array(200).fill({ ...row, name: "n".repeat(1000) }) };
+    expect(() =>
+      encodeRequest(header, { validateOnly: false, topics: [{ ...row, name: "ok" }, row], requestId: null }, []),
+    ).toThrow("request.topics[1].name: longer than 1024 characters");
+    const wide = {
+      validateOnly: false,
+      topics: new Array(200).fill({ ...row, name: "n".repeat(1000) }),
+      requestId: null,
+    };
     expect(codeOf(() => encodeRequest(header, wide, []))).toBe("INVALID_REQUEST");
-    const many = { names: new Array<string>(1025).fill("a") };
+    const many = { names: new Array<string>(1025).fill("a"), requestId: null };
     expect(codeOf(() => encodeRequest({ ...header, api: API.DELETE_TOPICS }, many, []))).toBe("INVALID_REQUEST");
     expect(codeOf(() => encodeRequest(produceHeader, { ...produce(1), acks: 1.5 }, [new Uint8Array(1)]))).toBe(
       "INVALID_REQUEST",
@@ -274,12 +281,19 @@ describe("pages of metadata", () => {
       partitions: new Array(500).fill(partition),
     } as const;
     const topics: TopicMetadata[] = new Array(200).fill(big);
-    const brokers = [{ nodeId: 1, address: "127.0.0.1:7070" }];
+    const brokers = [{ nodeId: 1, address: "127.0.0.1:7070", isFenced: false }];
     const count = topicsOfOnePage(topics, brokers);
     expect(count).toBeGreaterThan(10);
     expect(count).toBeLessThan(200);
-    const page = { clusterId: topicId, controllerId: 1, brokers, topics: topics.slice(0, count), next: big.name };
-    const messages = encodeResponse({ api: API.METADATA, ...answerHeader }, page, []);
+    const page = {
+      clusterId: topicId,
+      controllerId: 1,
+      brokers,
+      topics: topics.slice(0, count),
+      next: big.name,
+      metadataEnd: 2 ** 50,
+    };
+    const messages = encodeResponse({ ...answerHeader, api: API.METADATA, version: 1 }, page, []);
     expect(pushAll(new ResponseAssembler({ bodyBytesMax: 0 }), messages)).toMatchObject({ kind: "message" });
   });
 
@@ -298,8 +312,15 @@ describe("pages of metadata", () => {
         const topics: TopicMetadata[] = [...some, ...new Array<TopicMetadata>(40_000).fill(tiny)];
         const count = topicsOfOnePage(topics, []);
         expect(count).toBeGreaterThan(1000);
-        const page = { clusterId: topicId, controllerId: 1, brokers: [], topics: topics.slice(0, count), next: null };
-        const messages = encodeResponse({ api: API.METADATA, ...answerHeader }, page, []);
+        const page = {
+          clusterId: topicId,
+          controllerId: 1,
+          brokers: [],
+          topics: topics.slice(0, count),
+          next: null,
+          metadataEnd: 1,
+        };
+        const messages = encodeResponse({ ...answerHeader, api: API.METADATA, version: 1 }, page, []);
         expect(new ResponseAssembler({ bodyBytesMax: 0 }).push(plain(messages[0] as Uint8Array)).kind).toBe("message");
       }),
       { numRuns: 3 },
@@ -325,8 +346,8 @@ describe("pages of metadata", () => {
       configs: [],
       partitions: new Array(10_000).fill(partition),
     };
-    const page = { clusterId: topicId, controllerId: 1, brokers: [], topics: [wide], next: null };
-    const messages = encodeResponse({ api: API.METADATA, ...answerHeader }, page, []);
+    const page = { clusterId: topicId, controllerId: 1, brokers: [], topics: [wide], next: null, metadataEnd: 1 };
+    const messages = encodeResponse({ ...answerHeader, api: API.METADATA, version: 1 }, page, []);
     expect(new ResponseAssembler({ bodyBytesMax: 0 }).push(plain(messages[0] as Uint8Array)).kind).toBe("message");
     expect(FIELD_LIMITS.PARTITIONS).toBe(100_000);
   });
@@ -346,16 +367,20 @@ describe("memory of encoded messages (D-26)", () => {
         partitions: [],
       }),
     );
-    const page = { clusterId: topicId, controllerId: 1, brokers: [], topics, next: null };
-    const [large] = encodeResponse({ api: API.METADATA, ...answerHeader }, page, []);
+    const page = { clusterId: topicId, controllerId: 1, brokers: [], topics, next: null, metadataEnd: 1 };
+    const [large] = encodeResponse({ ...answerHeader, api: API.METADATA, version: 1 }, page, []);
     expect(large?.length).toBeGreaterThan(600_000);
     expect(large?.buffer.byteLength).toBe(large?.length);
     const before = Buffer.from(large as Uint8Array).toString("hex");
     for (let count = 0; count < 300; count++) {
-      const [small] = encodeRequest({ ...produceHeader, api: API.DELETE_TOPICS }, { names: ["ä".repeat(count)] }, []);
+      const [small] = encodeRequest(
+        { ...produceHeader, api: API.DELETE_TOPICS },
+        { names: ["ä".repeat(count)], requestId: null },
+        [],
+      );
       expect(small?.buffer.byteLength).toBeLessThanOrEqual(256 * 1024);
       expect(new RequestAssembler({ bodyBytesMax: 0 }).push(plain(small as Uint8Array))).toMatchObject({
-        message: { request: { names: ["ä".repeat(count)] } },
+        message: { request: { names: ["ä".repeat(count)], requestId: null } },
       });
     }
     expect(Buffer.from(large as Uint8Array).toString("hex")).toBe(before);
@@ -380,5 +405,49 @@ describe("uuids on the wire", () => {
         },
       ),
     );
+  });
+});
+
+describe("the fullest messages of the quorum", () => {
+  it("fit into an envelope", () => {
+    const far = Number.MAX_SAFE_INTEGER;
+    const entries = new Array(1024).fill({ term: far, kind: "configuration" });
+    const replicas = Array.from({ length: 64 }, (_, index) => `${index}:${"d".repeat(61)}`);
+    const message = { kind: "append", term: far, start: far, prevTerm: far, entries, commitEnd: far } as const;
+    const request = { clusterId: topicId, from: "1:a", to: "2:b", boots: far, message };
+    const header = { version: 0, correlationId: 1, deadlineMs: 0 } as const;
+    for (const size of [16, 17, 1024]) {
+      const bodies = new Array<Uint8Array>(1024).fill(new Uint8Array(size));
+      const messages = encodeRequest({ ...header, api: API.RAFT }, request, bodies);
+      expect(pushAll(new RequestAssembler({ bodyBytesMax: MiB }), messages)).toMatchObject({ kind: "message" });
+      const answer = { leaderId: 1, commitEnd: far, start: far, entries, snapshot: null };
+      const answers = encodeResponse({ api: API.FETCH_METADATA, ...answerHeader }, answer, bodies);
+      expect(pushAll(new ResponseAssembler({ bodyBytesMax: MiB }), answers)).toMatchObject({ kind: "message" });
+    }
+    const voters = replicas.flatMap((replicaId) =>
+      [false, true].map((isLearner) => ({ replicaId, isLearner, end: far, lagMs: far, isRefused: false })),
+    );
+    const described = {
+      clusterId: topicId,
+      nodeId: toNodeId(1),
+      role: "controller",
+      leaderId: 1,
+      term: far,
+      commitEnd: far,
+      appliedEnd: far,
+      metadataVersion: 1,
+      versionsMin: 1,
+      versionsMax: 1,
+      voters,
+      reachable: new Array(1024).fill(2 ** 31 - 1),
+      waitingFor: "w".repeat(5000),
+    } as const;
+    const answers = encodeResponse({ api: API.DESCRIBE_QUORUM, ...answerHeader }, described, []);
+    expect(pushAll(new ResponseAssembler({ bodyBytesMax: 0 }), answers)).toMatchObject({ kind: "message" });
+    const dropped = new Array(1024).fill(topicId);
+    const beat = { nodeId: toNodeId(1), brokerEpoch: far, incarnationId: topicId, appliedEnd: far };
+    const flags = { epochStored: true, wantsShutdown: true, droppedTopics: dropped };
+    const messages = encodeRequest({ ...header, api: API.BROKER_HEARTBEAT }, { ...beat, ...flags }, []);
+    expect(pushAll(new RequestAssembler({ bodyBytesMax: 0 }), messages)).toMatchObject({ kind: "message" });
   });
 });

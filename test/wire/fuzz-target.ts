@@ -5,6 +5,7 @@ import { createRng } from "../../src/base/rng.ts";
 import type { Rng } from "../../src/base/rng.ts";
 import type { ApiKey } from "../../src/wire/native/apis.ts";
 import { RequestAssembler, ResponseAssembler, encodeRequest, encodeResponse } from "../../src/wire/native/codec.ts";
+import { SCHEMAS } from "../../src/wire/native/schemas.ts";
 import { API_NAMES, ARBITRARIES } from "./arbitraries.ts";
 import type { Sample } from "./arbitraries.ts";
 
@@ -21,12 +22,17 @@ export function createCorpus(seed: number, count: number): Corpus {
   const responses: Uint8Array[] = [];
   const sampled = <T>(arbitrary: fc.Arbitrary<T>): T[] => fc.sample(arbitrary, { seed, numRuns: count });
   for (const [, api] of API_NAMES) {
-    const header = { api, version: 0, correlationId: 3, deadlineMs: 1000 } as const;
-    const answer = { api, version: 0, correlationId: 3, more: false, error: "NONE", message: null } as const;
-    for (const { payload, bodies } of sampled(requestOf(api)))
-      requests.push(...encodeRequest(header, payload, bodies).slice(0, 1));
-    for (const { payload, bodies } of sampled(responseOf(api)))
-      responses.push(...encodeResponse(answer, payload, bodies).slice(0, 1));
+    for (const [index] of SCHEMAS[api].versions.entries()) {
+      const version = SCHEMAS[api].minVersion + index;
+      const header = { api, version, correlationId: 3, deadlineMs: 1000 } as const;
+      const answer = { api, version, correlationId: 3, more: false, error: "NONE", message: null } as const;
+      for (const { payload, bodies } of sampled(requestOf(api))) {
+        if (SCHEMAS[api].versions[index]?.request.versionFault(payload) !== undefined) continue;
+        requests.push(...encodeRequest(header, payload, bodies).slice(0, 1));
+      }
+      for (const { payload, bodies } of sampled(responseOf(api)))
+        responses.push(...encodeResponse(answer, payload, bodies).slice(0, 1));
+    }
   }
   return { requests, responses };
 }

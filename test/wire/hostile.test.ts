@@ -343,3 +343,66 @@ describe("numbers beyond 32 bits", () => {
     expect(Buffer.from(envelope as Uint8Array).toString("hex")).toContain("d30000010000000000d3ffffff0000000000");
   });
 });
+
+describe("messages of several kinds (Raft)", () => {
+  const id = filled(16, 7);
+  /** [RAFT, 0, correlationId 9, 0, bodies, [cluster, from, to, boots, message]] */
+  const raftWith = (message: unknown, bodies: unknown[] = [], from: unknown = "1:a") =>
+    pushRequest(pack([API.RAFT, 0, 9, 0, bodies, [id, from, "2:b", 1, message]]));
+  const appendOf = (count: number) => [3, [1, 0, 0, new Array(count).fill([1, 0]), 0]];
+
+  it("a sound one is taken", () => {
+    expect(raftWith([4, [1, 2]])).toMatchObject({
+      kind: "message",
+      message: { request: { message: { kind: "appendMatched", term: 1, end: 2 } } },
+    });
+  });
+
+  it.each([
+    ["a tag that nobody has", [0, [1]], "unknown tag"],
+    ["the tag after the last", [11, [1]], "unknown tag"],
+    ["a tag that is no number", ["append", [1]], "unknown tag"],
+    ["no pair", [4, [1, 2], 3], "pair of tag and fields"],
+    ["no array", 4, "pair of tag and fields"],
+    ["the fields of another kind", [4, [1, 2, 3]], ".appendMatched: not an array of 2"],
+    ["a negative term", [10, [-1]], ".timeoutNow.term: not an integer"],
+    ["a kind of entry that nobody has", [3, [1, 0, 0, [[1, 3]], 0]], ".append.entries[0].kind"],
+    ["1,025 entries", appendOf(1025), "more than 1024 elements"],
+    [
+      "65 voters",
+      [8, [1, [0, 0, 0, [new Array(65).fill("1:a"), []]], 0]],
+      ".snapshotChunk.snapshot.configuration.voters: more than 64",
+    ],
+  ])("%s", (_name, message, reason) => {
+    expect(raftWith(message)).toEqual(broken("BAD_ENVELOPE", reason));
+  });
+
+  it("a replica id that is too long", () => {
+    expect(raftWith([4, [1, 2]], [], "1".repeat(65))).toEqual(broken("BAD_ENVELOPE", ".from: longer than 64"));
+  });
+
+  it("has as many bodies as entries, one beside a snapshot, else none", () => {
+    expect(raftWith(appendOf(2), [id])).toEqual(broken("BAD_ENVELOPE", "has 2 bodies, not 1"));
+    expect(raftWith(appendOf(1), [id])).toMatchObject({ kind: "message" });
+    expect(raftWith([4, [1, 2]], [id])).toEqual(broken("BAD_ENVELOPE", "has 0 bodies, not 1"));
+    const chunk = [8, [1, [0, 0, 0, [[], []]], 0]];
+    expect(raftWith(chunk)).toEqual(broken("BAD_ENVELOPE", "has 1 bodies, not 0"));
+    expect(raftWith(chunk, [id])).toMatchObject({ kind: "message" });
+  });
+
+  it("60,000 empty arrays as a message become nothing", () => {
+    const head = bytesOf(0x96, API.RAFT, 0, 9, 0, 0x90, 0x95, 0xc4, 16, id, 0xa1, 0x31, 0xa1, 0x32, 0, 0x92, 3);
+    const bytes = bytesOf(head, 0x95, 1, 0, 0, 0xdc, 0xea, 0x60, filled(60_000, 0x90), 0);
+    expect(pushRequest(bytes)).toEqual(broken("BAD_ENVELOPE", "more elements"));
+  });
+
+  it("an answer with entries beside a snapshot, or without their bodies, is broken", () => {
+    const answer = (payload: unknown, bodies: unknown[]) =>
+      new ResponseAssembler({ bodyBytesMax: MiB }).push(pack([API.FETCH_METADATA, 0, 9, 0, 0, null, bodies, payload]));
+    const snapshot = [1, 1, 1, [[], []], 0];
+    expect(answer([1, 1, 0, [[1, 0]], snapshot], [id])).toEqual(broken("BAD_ENVELOPE", "entries beside a snapshot"));
+    expect(answer([1, 1, 0, [[1, 0]], null], [])).toEqual(broken("BAD_ENVELOPE", "1 bodies belong to it"));
+    expect(answer([1, 1, 0, [], snapshot], [])).toEqual(broken("BAD_ENVELOPE", "1 bodies belong to it"));
+    expect(answer([1, 1, 0, [], snapshot], [id])).toMatchObject({ kind: "message" });
+  });
+});

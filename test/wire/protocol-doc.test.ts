@@ -1,11 +1,13 @@
 // docs/protocol.md against the code: the field tables, the limits, the api list and the annotated bytes. REWRITE=1 renews the bytes.
 import { readFileSync, writeFileSync } from "node:fs";
 import fc from "fast-check";
+import { unpack } from "msgpackr";
 import { describe, expect, it } from "vitest";
 import { uuidFromBytes } from "../../src/model/ids.ts";
 import { toNodeId } from "../../src/model/ids.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import type { ApiKey } from "../../src/wire/native/apis.ts";
+import type { RaftRequest } from "../../src/wire/native/quorum-apis.ts";
 import { RequestAssembler, ResponseAssembler, encodeRequest, encodeResponse } from "../../src/wire/native/codec.ts";
 import { LIMITS } from "../../src/wire/native/protocol.ts";
 import { FIELD_LIMITS, SUPPORTED_VERSIONS } from "../../src/wire/native/schemas.ts";
@@ -21,27 +23,40 @@ function fieldPaths(value: unknown, prefix = ""): string[] {
   if (value === null || typeof value !== "object") return [];
   return Object.entries(value).flatMap(([name, field]) => {
     const path = `${prefix}${name}`;
-    return Array.isArray(field) ? [path, ...fieldPaths(field[0], `${path}[].`)] : [path];
+    if (Array.isArray(field)) return [path, ...fieldPaths(field[0], `${path}[].`)];
+    const hasFields = typeof field === "object" && field !== null && !("kind" in field);
+    return hasFields ? [path, ...fieldPaths(field, `${path}.`)] : [path];
   });
 }
 
-const longest = (paths: string[][]): string[] =>
-  paths.reduce((best, each) => (each.length > best.length ? each : best), []);
+/** All that occur, in their order: what one sample lacks goes behind what comes before it in another. */
+function union(samples: readonly string[][]): string[] {
+  const all: string[] = [];
+  for (const paths of samples) {
+    for (const [at, path] of paths.entries()) {
+      if (!all.includes(path)) all.splice(at === 0 ? 0 : all.indexOf(paths[at - 1] ?? "") + 1, 0, path);
+    }
+  }
+  return all;
+}
+
+const latestOf = (api: ApiKey): number => SUPPORTED_VERSIONS.find(({ key }) => key === api)?.maxVersion ?? -1;
 
 function requestPaths(api: ApiKey): string[] {
   const samples = fc.sample(ARBITRARIES[api].request as fc.Arbitrary<Sample<never>>, { seed: 1, numRuns: 200 });
   const paths = samples.map(({ payload, bodies }) => {
     const assembler = new RequestAssembler({ bodyBytesMax: MiB });
-    const messages = encodeRequest({ api, version: 0, correlationId: 1, deadlineMs: 0 }, payload, bodies);
+    const messages = encodeRequest({ api, version: latestOf(api), correlationId: 1, deadlineMs: 0 }, payload, bodies);
     const result = messages.map((message) => assembler.push(message)).at(-1);
     return result?.kind === "message" ? fieldPaths(result.message.request) : [];
   });
-  return longest(paths);
+  return union(paths);
 }
 
 function responsePaths(api: ApiKey): string[] {
   const samples = fc.sample(ARBITRARIES[api].response as fc.Arbitrary<Sample<never>>, { seed: 1, numRuns: 200 });
-  const header = { api, version: 0, correlationId: 1, more: false, error: "NONE", message: null } as const;
+  const version = latestOf(api);
+  const header = { api, version, correlationId: 1, more: false, error: "NONE", message: null } as const;
   const paths = samples.map(({ payload, bodies }) => {
     const assembler = new ResponseAssembler({ bodyBytesMax: MiB });
     const result = encodeResponse(header, payload, bodies)
@@ -49,7 +64,7 @@ function responsePaths(api: ApiKey): string[] {
       .at(-1);
     return result?.kind === "message" ? fieldPaths(result.message.response) : [];
   });
-  return longest(paths);
+  return union(paths);
 }
 
 /** The first column of the two tables under the heading of one api. */
@@ -65,22 +80,35 @@ describe("docs/protocol.md", () => {
   });
 
   it("lists the apis and their versions", () => {
-    const rows = [...doc.matchAll(/^\| (\d+) \| \[(\w+)\]\(#\w+-\d+\) \| (\d+) \|$/gm)].map(
-      ([, key, name, version]) => ({
+    const rows = [...doc.matchAll(/^\| (\d+) \| \[(\w+)\]\(#\w+-\d+\) \| (\d+)(?:, (\d+))? \|$/gm)].map(
+      ([, key, name, version, newest]) => ({
         key: Number(key),
         name: name?.toUpperCase(),
         minVersion: Number(version),
-        maxVersion: Number(version),
+        maxVersion: Number(newest ?? version),
       }),
     );
     const names = new Map(API_NAMES.map(([name, key]) => [key, name.replaceAll("_", "")]));
     expect(rows).toEqual(SUPPORTED_VERSIONS.map((range) => ({ ...range, name: names.get(range.key) })));
   });
 
+  it("lists every message of Raft with its tag and its fields in the order of the wire", () => {
+    const documented = [...doc.matchAll(/^\| (\d+) \| ([a-zA-Z]+) \| (`term`.*) \|$/gm)].map(
+      ([, tag, kind, fields]) => ({
+        tag: Number(tag),
+        kind,
+        fields: [...(fields ?? "").matchAll(/`(\w+)`/g)].map(([, name]) => name),
+      }),
+    );
+    const samples = fc.sample(ARBITRARIES[API.RAFT].request, { seed: 2, numRuns: 300 });
+    const onWire = new Map(samples.map((sample) => raftMessageOf(sample)).map((row) => [row.tag, row]));
+    expect(documented).toEqual([...onWire.values()].toSorted((a, b) => a.tag - b.tag));
+  });
+
   it("D-38: states the limits that the code has", () => {
     const format = (value: number): string => value.toLocaleString("en-US");
     expect(doc).toContain(
-      `| envelope | ${LIMITS.ENVELOPE_BYTES / 1024} KiB; a metadata answer ${LIMITS.METADATA_ANSWER_BYTES / MiB} MiB |`,
+      `| envelope | ${LIMITS.ENVELOPE_BYTES / 1024} KiB; an answer of Metadata or DescribeConfigs ${LIMITS.METADATA_ANSWER_BYTES / MiB} MiB |`,
     );
     expect(doc).toContain(`| nesting of arrays in an envelope, itself included | ${LIMITS.DEPTH} |`);
     expect(doc).toContain(`a metadata answer ${format(FIELD_LIMITS.METADATA_ANSWER_ELEMENTS)} |`);
@@ -109,6 +137,18 @@ describe("docs/protocol.md", () => {
     else expect(doc).toBe(renewed);
   });
 });
+
+/** As it stands in an envelope: payload 5, its field 4. */
+function raftMessageOf({ payload, bodies }: Sample<RaftRequest>): { tag: number; kind: string; fields: string[] } {
+  const header = { api: API.RAFT, version: 0, correlationId: 1, deadlineMs: 0 } as const;
+  const messages = encodeRequest(header, payload, bodies);
+  const assembler = new RequestAssembler({ bodyBytesMax: MiB });
+  const decoded = messages.map((message) => assembler.push(message)).at(-1);
+  if (decoded?.kind !== "message") throw new Error("not whole");
+  const { kind, ...fields } = (decoded.message.request as RaftRequest).message;
+  const envelope = unpack(messages[0] ?? new Uint8Array()) as [0, 0, 0, 0, 0, [0, 0, 0, 0, [number]]];
+  return { tag: envelope[5][4][0], kind, fields: Object.keys(fields) };
+}
 
 function helloRequest(): Uint8Array {
   const header = { api: API.HELLO, version: 0, correlationId: 1, deadlineMs: 5000 } as const;
@@ -158,7 +198,7 @@ const RESPONSE_NOTES: readonly Note[] = [
   [1, "nodeId 1"],
   [1, "brokerEpoch 42"],
   [12, 'software "ottla 0.1.0"'],
-  [1, `apis: array of ${SUPPORTED_VERSIONS.length}`],
+  [SUPPORTED_VERSIONS.length > 15 ? 3 : 1, `apis: array of ${SUPPORTED_VERSIONS.length}`],
   ...SUPPORTED_VERSIONS.map(
     ({ key, minVersion, maxVersion }): Note => [4, `api ${key}, versions ${minVersion} to ${maxVersion}`],
   ),
