@@ -17,6 +17,10 @@ export const MAGIC = {
   RECORD: 0x4f544c52,
   /** "OTLI" */
   IMAGE: 0x4f544c49,
+  /** "OTLQ" */
+  QUORUM_STATE: 0x4f544c51,
+  /** "OTLM" */
+  METADATA_SNAPSHOT: 0x4f544c4d,
 } as const;
 
 /** Refuses a file of a newer format by name, touching nothing. `known`: the newest version of this kind of file that this build reads. */

@@ -72,6 +72,7 @@ export interface RestoredRaft {
 }
 
 export interface RaftStore {
+  /** What was found at the start. Its entries are let go when a write drops the log's beginning. */
   readonly restored: RestoredRaft;
   /** True: no entry, no snapshot and no log start was found; such a node knows of no cluster. */
   readonly isEmpty: boolean;

@@ -1,0 +1,65 @@
+// Room that the metadata log gives up on a full disk, so that what keeps the quorum going can still be written (D-18, D-19).
+import type { Clock } from "../ports/clock.ts";
+import type { Files } from "../ports/files.ts";
+import type { Logger } from "../ports/logger.ts";
+import { datasync, isPassing } from "./faults.ts";
+import { withFile } from "./file-work.ts";
+import { join, RESERVE } from "./paths.ts";
+
+/** Some thousand small entries. */
+const RESERVE_BYTES = 256 * 1024;
+const RETRY_AFTER_MS = 1000;
+/** It is made again when this much is free: what it takes must not be what the next write lacks. */
+const FREE_BYTES = 4 * RESERVE_BYTES;
+
+interface ReserveDeps {
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class RaftReserve {
+  readonly #deps: ReserveDeps;
+  readonly #directory: string;
+  readonly #path: string;
+  #isHeld = false;
+  #triedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(deps: ReserveDeps, directory: string) {
+    this.#deps = deps;
+    this.#directory = directory;
+    this.#path = join(directory, RESERVE);
+  }
+
+  /** True when room was made. */
+  async giveUp(): Promise<boolean> {
+    if (!this.#isHeld) return false;
+    this.#isHeld = false;
+    this.#triedAtMs = this.#deps.clock.monoMs();
+    this.#deps.logger.warn("metadata_reserve_given_up", { bytes: RESERVE_BYTES });
+    await withFile(this.#deps.files, { path: this.#path, mode: "write" }, (handle) => handle.truncate(0));
+    return true;
+  }
+
+  /** Makes it, at most once a second, if there is room for more than it. Rejects only with what is final. */
+  async ensure(): Promise<void> {
+    const nowMs = this.#deps.clock.monoMs();
+    if (this.#isHeld || nowMs - this.#triedAtMs < RETRY_AFTER_MS) return;
+    this.#triedAtMs = nowMs;
+    try {
+      if ((await this.#deps.files.freeBytes(this.#directory)) >= FREE_BYTES) await this.#make();
+    } catch (thrown) {
+      if (!isPassing(thrown)) throw thrown;
+      this.#deps.logger.warn("metadata_reserve_not_made", { error: String(thrown) });
+    }
+  }
+
+  async #make(): Promise<void> {
+    await withFile(this.#deps.files, { path: this.#path, mode: "open-or-create" }, async (handle) => {
+      const size = await handle.size();
+      if (size < RESERVE_BYTES) await handle.write(size, [new Uint8Array(RESERVE_BYTES - size)]);
+      await datasync(handle);
+      this.#isHeld = true;
+    });
+  }
+}
