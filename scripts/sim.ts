@@ -13,6 +13,8 @@ import { faultOf, runGuarded } from "./sim-run.ts";
 
 /** One seed in this many is run twice here and once in a fresh process. */
 const REPEAT_EVERY = 20;
+/** In so many of the seeds of several nodes the quorum's leader must have changed at least once. */
+const CONTROLLER_MOVES_IN = 0.8;
 const { values } = parseArgs({
   options: {
     seed: { type: "string" },
@@ -69,7 +71,9 @@ async function runOne(host: SimHost, seed: number): Promise<void> {
   console.log(
     `${result.events} events, ${(result.simulatedMs / 1000).toFixed(1)} simulated seconds in ${seconds.toFixed(2)} s, hash ${result.hash}`,
   );
-  console.log(`${result.batches} batches, ${result.reads} reads, ${result.starts} starts`);
+  console.log(
+    `${result.nodes} nodes, ${result.batches} batches, ${result.commands} metadata commands, ${result.controllerMoves} moves of the controller, ${result.reads} reads, ${result.starts} starts`,
+  );
   printTable("faults", result.faults);
   printTable("reached", result.marks);
   if (result.notCounted !== undefined) console.log(`does not count: ${result.notCounted}`);
@@ -95,12 +99,19 @@ class Totals {
   repeated = 0;
   simulatedMs = 0;
   batches = 0;
+  commands = 0;
+  /** Seeds of several nodes, and those of them in which the controller moved. */
+  several = 0;
+  moved = 0;
 
   add(result: SeedResult): void {
     this.seeds++;
     if (result.notCounted === undefined) this.counted++;
     this.simulatedMs += result.simulatedMs;
     this.batches += result.batches;
+    this.commands += result.commands;
+    if (result.nodes > 1) this.several++;
+    if (result.controllerMoves > 0) this.moved++;
     for (const [name, count] of result.faults) this.faults.set(name, (this.faults.get(name) ?? 0) + count);
     for (const name of result.marks.keys()) {
       this.reached.set(name, (this.reached.get(name) ?? 0) + 1);
@@ -110,7 +121,12 @@ class Totals {
 
   get missed(): string[] {
     if (this.seeds < 100) return [];
-    return NAMED_STATES.filter((name) => (this.reached.get(name) ?? 0) * 100 < this.seeds);
+    const missed = NAMED_STATES.filter((name) => (this.reached.get(name) ?? 0) * 100 < this.seeds).map(
+      (name) => `MISSED in more than 99 of 100 seeds: ${name}`,
+    );
+    if (this.moved < this.several * CONTROLLER_MOVES_IN)
+      missed.push(`MISSED: the controller moved in only ${this.moved} of ${this.several} seeds of several nodes`);
+    return missed;
   }
 }
 
@@ -150,9 +166,9 @@ function report(totals: Totals, seconds: number): void {
   );
   for (const { seed, fault } of totals.failing)
     console.log(`FAILING seed ${seed}: ${fault.split("\n")[0]}\n  ${replayCommand(seed)}`);
-  for (const name of totals.missed) console.log(`MISSED in more than 99 of 100 seeds: ${name}`);
+  for (const missed of totals.missed) console.log(missed);
   console.log(
-    `${totals.seeds} seeds (${totals.counted} counted, ${totals.repeated} repeated with equal hashes or listed), ${totals.batches} batches, ` +
+    `${totals.seeds} seeds (${totals.counted} counted, ${totals.repeated} repeated with equal hashes or listed), ${totals.batches} batches, ${totals.commands} metadata commands, ` +
       `${(totals.simulatedMs / 1000).toFixed(0)} simulated s in ${seconds.toFixed(1)} s, ${totals.failing.length} failing`,
   );
   if (totals.failing.length > 0 || totals.missed.length > 0 || totals.counted === 0) process.exitCode = 1;

@@ -74,6 +74,11 @@ export class Link {
     (this.#network.rng.chance(0.5) ? this.clientEnd : this.serverEnd).outgoing.stall(durationMs);
   }
 
+  hurry(): void {
+    this.clientEnd.outgoing.hurry();
+    this.serverEnd.outgoing.hurry();
+  }
+
   /** `silentMs`: how long an end that is not told takes to notice. */
   break(cut: Cut, silentMs = SILENT_TIMEOUT_MS): void {
     this.#sever();

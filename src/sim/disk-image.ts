@@ -1,3 +1,4 @@
+// size: one data structure and its crash model, useful only together.
 // What a simulated disk holds: for each file and directory what processes see and what is on the platter, and between the two
 // the operations that no sync has covered yet. Pure and synchronous; disk.ts adds time and faults, the crash enumerator choices.
 //
@@ -303,6 +304,29 @@ export class DiskImage {
     copy.#usedBytes = this.#usedBytes;
     copy.#root = new Cloner().directory(this.#root);
     return copy;
+  }
+
+  /** Paths and sizes of all files below a directory, sorted. */
+  filesBelow(path: string): { readonly path: string; readonly sizeBytes: number }[] {
+    const found: { path: string; sizeBytes: number }[] = [];
+    const walk = (node: Node | undefined, at: string): void => {
+      if (node?.kind === "file") found.push({ path: at, sizeBytes: node.live.sizeBytes });
+      if (node?.kind !== "directory") return;
+      for (const [name, child] of [...node.live].sort(([left], [right]) => (left < right ? -1 : 1)))
+        walk(child, `${at}/${name}`);
+    };
+    walk(this.find(path), path);
+    return found;
+  }
+
+  /** D5: a bit of a file turns over at rest; what is seen and what is on the platter alike. */
+  flipBit(path: string, position: number, bit: number): void {
+    const node = this.find(path);
+    if (node?.kind !== "file") throw new FileError("not-found", "flip", path);
+    for (const content of [node.live, node.platter]) {
+      const byte = content.view[position];
+      if (byte !== undefined) content.write(position, new Uint8Array([byte ^ (1 << bit)]));
+    }
   }
 
   /** Names, sizes and bytes of all that is seen: equal for equal disks. */

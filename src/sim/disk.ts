@@ -80,6 +80,20 @@ export class SimDisk {
     return new SimFiles(this, owner);
   }
 
+  /** Another disk, or another state of this one, is put in its place (D11). No process may use it now. */
+  replace(image: DiskImage): void {
+    this.#image = image;
+    this.#writes.clear();
+    this.#locks.clear();
+  }
+
+  /** What a copy of the running disk would hold: as after a power loss at this moment. */
+  copy(): DiskImage {
+    const copy = this.#image.clone();
+    copy.crash(this.randomChoices());
+    return copy;
+  }
+
   /** The process that used the disk is gone; with a power loss unsynced operations are kept, dropped or torn one by one. */
   crash(kind: CrashKind): void {
     for (const write of this.#writes) this.#leaveUnderWay(write);

@@ -77,6 +77,14 @@ export interface FaultHappened {
   readonly holdsPromises?: boolean;
 }
 
+/** A disk is gone for ever, or is as it was at some earlier time: the partitions whose only replica was there are lost. */
+export interface DiskLost {
+  readonly type: "disk lost";
+  readonly timeMs: number;
+  readonly node: string;
+  readonly partitions: readonly PartitionName[];
+}
+
 /** The process stopped itself. */
 export interface ProcessStopped {
   readonly type: "stopped";
@@ -123,6 +131,7 @@ export type HistoryEvent =
   | ScanEnded
   | EndObserved
   | FaultHappened
+  | DiskLost
   | ProcessStopped
   | StartRefused
   | ProduceAcknowledged

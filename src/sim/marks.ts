@@ -11,6 +11,19 @@ export const MARK = {
   STOPPED_IN_ORDER: "stopped in order",
   TOPIC_DELETED: "topic deleted",
   FULL: "an operation found the disk full",
+  CONTROLLER_MOVED: "another node became controller",
+  TWO_LEADERS: "two nodes led the quorum at once, in different terms",
+  METADATA_CUT: "a suffix of a metadata log was cut",
+  SNAPSHOT_INSTALLED: "a metadata log was replaced by a snapshot",
+  ROT_SURVIVED: "a node went on with a bit of its metadata log turned over",
+  CORE_ALONE: "only a core of the nodes healed",
+  SPOILT_REFUSED: "a node refused its spoilt disk",
+} as const;
+
+/** States that are counted and need not be reached. */
+export const RARE_MARK = {
+  CORE_OF_ALL: "no node could stay broken",
+  NO_CORE: "too much was lost for any core",
 } as const;
 
 /** Reached in less than one seed of a hundred: the run proves too little. */

@@ -133,10 +133,13 @@ export class SimNetwork {
     return true;
   }
 
-  /** Every silently broken connection is reset: the network is whole again. */
+  /** Paths are open and fast, nothing is late, every silently broken connection is reset: the network is whole again. */
   heal(): void {
     for (const path of this.#paths.values()) path.heal();
-    for (const link of this.#links) if (link.isBroken) link.resetEnds("healed");
+    for (const link of this.#links) {
+      link.hurry();
+      if (link.isBroken) link.resetEnds("healed");
+    }
   }
 
   /** The process of an incarnation is gone: its peers hear a reset, or nothing, or first what it still sent. */

@@ -5,12 +5,18 @@ import { createBroker } from "../broker/broker.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { asOttlaError } from "../model/errors.ts";
+import { type NodeId, toNodeId } from "../model/ids.ts";
 import type { MessageTransport } from "../ports/transport.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { watched } from "./broker-watch.ts";
+import type { RaftSettings } from "../raft/settings.ts";
 import type { CrashKind, SimDisk } from "./disk.ts";
+import { DiskImage } from "./disk-image.ts";
 import type { HistoryEvent } from "./history.ts";
+import type { Machine } from "./machine.ts";
 import type { SimNetwork } from "./network.ts";
+import type { QuorumWatch } from "./quorum-watch.ts";
+import { MARK } from "./marks.ts";
 import { createSimLogger, SimMetrics } from "./sim-ports.ts";
 import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, type SimWorld } from "./world.ts";
 
@@ -19,6 +25,8 @@ export interface NodeParts {
   readonly network: SimNetwork;
   readonly disk: SimDisk;
   readonly codecs: Codecs;
+  readonly watch: QuorumWatch;
+  readonly raftSettings: Partial<RaftSettings>;
   readonly record: (event: HistoryEvent) => void;
   /** The process is gone, by itself or not; whoever supervises may start it again. */
   readonly onDown: (node: SimNode) => void;
@@ -38,12 +46,18 @@ export type NodeState = "down" | "starting" | "running" | "stopping";
 
 export class SimNode {
   readonly name: string;
+  readonly id: NodeId;
+  readonly machine: Machine;
   readonly disk: SimDisk;
   readonly config: BrokerConfig;
+  /** Highest metadata version of the software on it. */
+  metadataVersionMax: number;
   /** Starts that served requests. */
   starts = 0;
   /** The last start that was refused. */
   refusal: OttlaError | undefined;
+  /** Its disk holds bits that turned over, or is of an older time: it may refuse to start, and may be refused. */
+  isSpoilt = false;
   readonly #parts: NodeParts;
   #process: Process | undefined;
   #state: NodeState = "down";
@@ -51,10 +65,14 @@ export class SimNode {
   /** This process met a failed sync. */
   #hasFailedSync = false;
 
-  constructor(name: string, parts: NodeParts, config: BrokerConfig) {
+  constructor(name: string, parts: NodeParts, options: { config: BrokerConfig; metadataVersionMax: number }) {
+    const { config } = options;
     this.name = name;
+    this.id = toNodeId(config["node.id"]);
+    this.machine = parts.world.machine(name);
     this.disk = parts.disk;
     this.config = config;
+    this.metadataVersionMax = options.metadataVersionMax;
     this.#parts = parts;
     parts.disk.onFailedSync = (path) => {
       this.#hasFailedSync = true;
@@ -72,8 +90,10 @@ export class SimNode {
   }
 
   start(): void {
-    const { world, network, disk, codecs } = this.#parts;
+    const { world, network, disk, codecs, watch } = this.#parts;
     const incarnation = world.startIncarnation(this.name);
+    if (this.machine.isOff) network.booted(this.name);
+    this.machine.isOff = false;
     this.#state = "starting";
     this.#hasFailedSync = false;
     world.note(this.name, "process", "starts");
@@ -90,6 +110,9 @@ export class SimNode {
         metrics: new SimMetrics((gauge, value) => this.#observeGauge(gauge, value)),
         rng: world.fork(`broker ${this.name} ${incarnation.number}`),
         bootId: `boot ${this.#boots}`,
+        metadataVersions: { min: 1, max: this.metadataVersionMax },
+        raftSettings: this.#parts.raftSettings,
+        probe: watch.probeOf(this.id),
       },
       this.config,
     );
@@ -145,20 +168,38 @@ export class SimNode {
     world.note(this.name, "crash", kind);
     if (process !== undefined) {
       process.incarnation.end();
-      network.forget(process.incarnation);
+      network.forget(process.incarnation, { isPowerLoss: kind === "power loss" });
     }
-    if (kind === "power loss") this.#boots++;
+    if (kind === "power loss") {
+      this.#boots++;
+      this.machine.isOff = true;
+    }
     disk.crash(kind);
     this.#record(kind);
     this.#down();
   }
 
+  /** D11: an empty disk takes the place of the old one, which nobody sees again. Only while it is down. */
+  wipe(): void {
+    this.disk.replace(new DiskImage());
+    this.isSpoilt = false;
+    this.refusal = undefined;
+    this.#boots++;
+  }
+
+  /** D11: the disk as it was at some time. Only while it is down. */
+  restore(image: DiskImage): void {
+    this.disk.replace(image);
+    this.isSpoilt = true;
+    this.#boots++;
+  }
+
   /** An ordered stop; resolves when the process has ended. */
   async stop(): Promise<void> {
-    const process = present(this.#process, "the process");
+    const { incarnation, broker } = present(this.#process, "the process");
     this.#state = "stopping";
-    await process.broker.stop();
-    this.#exit(process.incarnation, "stopped in order");
+    await broker.stop();
+    if (incarnation.isAlive) this.#exit(incarnation, "stopped in order");
   }
 
   #started(incarnation: Incarnation): void {
@@ -173,7 +214,9 @@ export class SimNode {
     if (!incarnation.isAlive) return;
     this.refusal = error;
     const { world, record } = this.#parts;
-    record({ type: "start refused", timeMs: world.nowMs, node: this.name, code: error.code, reason: error.message });
+    if (!this.isSpoilt)
+      record({ type: "start refused", timeMs: world.nowMs, node: this.name, code: error.code, reason: error.message });
+    else world.sometimes(MARK.SPOILT_REFUSED);
     this.#exit(incarnation, `refuses to start: ${error.code} ${error.message}`);
   }
 
@@ -181,7 +224,7 @@ export class SimNode {
     if (!incarnation.isAlive) return;
     const { world } = this.#parts;
     world.sometimes(`stopped itself: ${error.code}`);
-    if (error.code !== "DISK_FAILED") world.fail(error);
+    if (error.code !== "DISK_FAILED" && !(this.isSpoilt && error.code === "DATA_DAMAGED")) world.fail(error);
     this.#exit(incarnation, `stops itself: ${error.code} ${error.message}`);
   }
 
@@ -198,6 +241,7 @@ export class SimNode {
   #down(): void {
     this.#process = undefined;
     this.#state = "down";
+    this.#parts.watch.ended(this.id);
     this.#parts.onDown(this);
   }
 

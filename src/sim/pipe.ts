@@ -115,6 +115,12 @@ export class Pipe implements Traveller {
     this.#stalledUntilMs = this.#world.nowMs + durationMs;
   }
 
+  /** What is late comes now. */
+  hurry(): void {
+    this.#stalledUntilMs = 0;
+    if (this.#held.length > 0 && !this.#path.isCut) this.#releaseIn(0);
+  }
+
   pause(): void {
     this.#isPaused = true;
   }

@@ -1,22 +1,20 @@
 // One seed: a whole cluster with clients in one process, broken for a while, then healed, then read whole.
 //
 //   safety     all faults of the seed; checkers look at every event
-//   liveness   everything is mended: every producer must be acknowledged again within a bound
-//   end        producers end; every partition is read whole; the broker stops in order, starts, and all is read again
+//   core       of several nodes: only enough of them to decide are mended, the rest stays broken; these must make progress
+//   liveness   everything is mended: every producer must be acknowledged again within a bound, every node be where the others are
+//   end        producers end; every partition is read whole; the nodes stop in order, start, and all is read again
 import type { BrokerConfig } from "../model/config.ts";
-import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { Codecs } from "../ports/codecs.ts";
-import { CheckerSet } from "./checkers/all.ts";
 import type { Violation } from "./checkers/checker.ts";
-import { SimDisk } from "./disk.ts";
-import type { DiskImage } from "./disk-image.ts";
+import { SimCluster } from "./cluster.ts";
+import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
 import type { HistoryEvent } from "./history.ts";
-import { MARK } from "./marks.ts";
-import { Nemesis } from "./nemesis.ts";
+import { MARK, RARE_MARK } from "./marks.ts";
+import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
-import { SimNode } from "./node.ts";
-import { storageConfigOf } from "../broker/start-up.ts";
-import { type PlatterEnd, recoverCopy } from "./platter.ts";
+import { QuorumWatch } from "./quorum-watch.ts";
+import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
 import { scanTopic } from "./workload/scanner.ts";
@@ -46,7 +44,10 @@ export interface SeedResult {
   readonly checkpoints: readonly string[];
   readonly events: number;
   readonly simulatedMs: number;
+  readonly nodes: number;
   readonly batches: number;
+  readonly commands: number;
+  readonly controllerMoves: number;
   readonly reads: number;
   readonly starts: number;
   readonly faults: ReadonlyMap<string, number>;
@@ -58,8 +59,8 @@ const LIVENESS_WITHIN_MS = 60_000;
 const END_WITHIN_MS = 120_000;
 const SYNCED_WITHIN_MS = 3000;
 const ACKS_AFTER_HEAL = 5;
-const BATCHES_TO_COUNT = 300;
-const ACKS_TO_COUNT = 100;
+const COMMITTED_TO_COUNT = 300;
+const ACKS_TO_COUNT = { single: 100, several: 20 };
 
 export async function runSeed(seed: number, options: SeedOptions): Promise<SeedResult> {
   return new SeedRun(seed, options).run();
@@ -70,72 +71,94 @@ class SeedRun {
   readonly #world: SimWorld;
   readonly #swarm: SwarmConfig;
   readonly #network: SimNetwork;
-  readonly #node: SimNode;
+  readonly #watch: QuorumWatch;
+  readonly #cluster: SimCluster;
   readonly #nemesis: Nemesis;
-  readonly #checkers = new CheckerSet();
+  readonly #log: RunLog;
   readonly #board = new TopicBoard();
   readonly #clients: SimClient[];
   readonly #keeper: TopicKeeper;
   readonly #keeperClient: SimClient;
+  /** Asks whether a core of the nodes makes progress. */
+  readonly #prober: SimClient;
   #operations = 0;
-  #reads = 0;
-  #owesProbe = false;
-  #probes = 0;
   #hasFinished = false;
 
   constructor(seed: number, options: SeedOptions) {
     this.#options = options;
-    const { host, onTrace } = options;
-    this.#world = new SimWorld({ seed, host, ...(onTrace === undefined ? {} : { onTrace }) });
-    const drawn = drawSwarm(this.#world.fork("swarm"), options.baseConfig);
+    const { host, codecs, onTrace } = options;
+    const world = new SimWorld({ seed, host, ...(onTrace === undefined ? {} : { onTrace }) });
+    this.#world = world;
+    const drawn = drawSwarm(world.fork("swarm"), options.baseConfig);
     this.#swarm = options.adjust?.(drawn) ?? drawn;
-    this.#network = new SimNetwork(this.#world, { link: this.#swarm.link });
-    const record = (event: HistoryEvent): void => this.#record(event);
-    const name = "node-1";
-    const config = { ...this.#swarm.broker, "node.id": 1, "data.dir": "data", listeners: `ws://${name}:7070` };
-    const parts = { world: this.#world, network: this.#network, codecs: options.codecs, record };
-    const disk = new SimDisk(this.#world, name, this.#swarm.disk);
-    this.#node = new SimNode(name, { ...parts, disk, onDown: (node) => this.#nemesis.supervise(node) }, config);
-    const onPowerLoss = (): void => {
-      this.#owesProbe = true;
-    };
-    this.#nemesis = new Nemesis(
-      { world: this.#world, network: this.#network, nodes: [this.#node], onPowerLoss },
+    this.#network = new SimNetwork(world, { link: this.#swarm.link });
+    this.#log = new RunLog(world, (partition) => this.#homeOf(partition));
+    this.#watch = new QuorumWatch({ world, onViolation: (violation) => this.#log.violated(violation) });
+    const record = (event: HistoryEvent): void => this.#log.record(event);
+    const parts = { world, network: this.#network, codecs, record };
+    this.#cluster = new SimCluster(
+      { ...parts, host, watch: this.#watch, onDown: (node) => this.#nemesis.supervise(node) },
       this.#swarm,
     );
-    const nextOperation = (): number => this.#operations++;
-    const clientParts = { ...parts, board: this.#board, nextOperation, brokers: [this.#node.address] };
+    const clientParts = {
+      ...parts,
+      board: this.#board,
+      nextOperation: () => this.#operations++,
+      brokers: this.#cluster.addresses,
+      isLost: (place: { readonly topic: string; readonly partition: number }) => this.#cluster.isLost(place),
+    };
     this.#clients = this.#swarm.clients.map((plan, index) => new SimClient(`client-${index + 1}`, clientParts, plan));
     const [firstPlan] = this.#swarm.clients;
     if (firstPlan === undefined) throw new RangeError("a run needs a client");
     this.#keeperClient = new SimClient("keeper", clientParts, firstPlan);
+    this.#prober = new SimClient("prober", clientParts, firstPlan);
     const wait = (delayMs: number): Promise<void> => this.#keeperClient.wait(delayMs);
-    this.#keeper = new TopicKeeper({ world: this.#world, board: this.#board, record, wait }, this.#swarm);
+    this.#keeper = new TopicKeeper({ world, board: this.#board, record, wait }, this.#swarm);
+    this.#nemesis = new Nemesis(
+      {
+        world,
+        network: this.#network,
+        cluster: this.#cluster,
+        clients: [...this.#clients, this.#keeperClient].map(({ name }) => name),
+      },
+      this.#swarm,
+      (node) => this.#log.owesProbe(node),
+    );
+  }
+
+  #homeOf(partition: string): string | undefined {
+    const at = partition.lastIndexOf("-");
+    return this.#cluster.homeOf(partition.slice(0, at), Number(partition.slice(at + 1)))?.name;
   }
 
   async run(): Promise<SeedResult> {
     let failure: string | undefined;
     try {
       await this.#phases();
+      this.#log.conclude();
       this.#hasFinished = true;
     } catch (thrown) {
-      failure = this.#checkers.violations.length > 0 ? undefined : describeFailure(thrown);
+      failure = this.#log.violations.length > 0 ? undefined : describeFailure(thrown);
     }
-    if (this.#checkers.excusedLosses > 0) this.#world.sometimes(MARK.EXCUSED_LOSS);
+    if (this.#log.excusedLosses > 0) this.#world.sometimes(MARK.EXCUSED_LOSS);
     const { hash, nowMs, faults, marks, seed } = this.#world;
     const batches = this.#clients.reduce((sum, client) => sum + client.batches, 0);
+    const commands = this.#watch.committedEnd;
     return {
       seed,
-      violations: this.#checkers.violations,
+      violations: this.#log.violations,
       failure,
-      notCounted: this.#whyNotCounted(batches),
+      notCounted: this.#whyNotCounted(batches + commands),
       hash: hash.value,
       checkpoints: hash.checkpoints,
       events: hash.events,
       simulatedMs: nowMs,
+      nodes: this.#cluster.nodes.length,
       batches,
-      reads: this.#reads,
-      starts: this.#node.starts,
+      commands,
+      controllerMoves: this.#watch.controllerMoves,
+      reads: this.#log.reads,
+      starts: this.#cluster.nodes.reduce((sum, node) => sum + node.starts, 0),
       faults,
       marks,
       swarm: describeSwarm(this.#swarm),
@@ -143,7 +166,7 @@ class SeedRun {
   }
 
   async #phases(): Promise<void> {
-    this.#node.start();
+    for (const node of this.#cluster.nodes) node.start();
     await this.#settle(
       this.#keeperClient.connect().then((client) => this.#keeper.createAll(client)),
       "the topics were not created",
@@ -153,6 +176,7 @@ class SeedRun {
     for (const running of [keeper, ...clients]) running.catch((thrown: unknown) => this.#world.fail(asError(thrown)));
     this.#nemesis.start();
     await this.#runUntil(() => false, this.#world.nowMs + this.#swarm.safetyMs);
+    await this.#coreLives();
     this.#world.note("", "phase", "liveness");
     this.#nemesis.heal();
     if (this.#options.isCanary === true) throw new Error("canary: this run fails on purpose");
@@ -161,14 +185,57 @@ class SeedRun {
     this.#keeper.isStopping = true;
     for (const client of this.#clients) client.isStopping = true;
     await this.#settle(Promise.all([keeper, ...clients]), "the clients did not end");
+    await this.#mustAgree();
     await this.#readAll();
-    await this.#settle(this.#node.stop(), "the broker did not stop");
-    this.#world.sometimes(MARK.STOPPED_IN_ORDER);
+    await this.#stopAll();
+    for (const node of this.#cluster.nodes) if (node.state === "down") node.start();
+    await this.#mustAgree();
     await this.#readAll();
     await this.#settle(
-      Promise.all([this.#keeperClient, ...this.#clients].map((client) => client.close())),
+      Promise.all([this.#keeperClient, this.#prober, ...this.#clients].map((client) => client.close())),
       "the clients did not close",
     );
+  }
+
+  /** 45: with the rest broken for ever, those that are enough to decide go on. */
+  async #coreLives(): Promise<void> {
+    if (this.#cluster.isSingle) return;
+    this.#world.note("", "phase", "core");
+    const core = chooseCore(this.#cluster, this.#world.fork("core"));
+    if (core === undefined) {
+      this.#world.sometimes(RARE_MARK.NO_CORE);
+      return;
+    }
+    const dead = [...core.rest].filter(([, fate]) => fate === "down").map(([node]) => node);
+    this.#nemesis.heal(dead);
+    cutOffTheRest(this.#network, core);
+    this.#world.sometimes(core.rest.size > 0 ? MARK.CORE_ALONE : RARE_MARK.CORE_OF_ALL);
+    for (const fate of core.rest.values()) this.#world.sometimes(`left ${fate}`);
+    const nodes = core.nodes.map(({ id }) => id);
+    this.#log.record({ type: "metadata healed", timeMs: this.#world.nowMs, nodes });
+    const names = core.nodes.map(({ name }) => name).join(" ");
+    this.#world.note(
+      "",
+      "core",
+      `${names}; ${[...core.rest].map(([node, fate]) => `${node.name} ${fate}`).join(", ")}`,
+    );
+    await this.#within(LIVENESS_WITHIN_MS, this.#createTopic(), `no topic can be created with ${names} alone`, 45);
+    await this.#within(LIVENESS_WITHIN_MS, this.#reach(core), `not all partitions of ${names} take records`, 45);
+  }
+
+  async #createTopic(): Promise<void> {
+    await this.#keeper.createOne(await this.#prober.connect());
+  }
+
+  #reach({ nodes }: Core): Promise<void> {
+    const places = this.#board.live.flatMap((topic) =>
+      Array.from({ length: topic.partitions }, (_, partition) => ({ topic, partition })).filter((place) => {
+        const home = this.#cluster.homeOf(topic.name, place.partition);
+        const isLost = this.#cluster.isLost({ topic: topic.name, partition: place.partition });
+        return home !== undefined && nodes.includes(home) && !isLost;
+      }),
+    );
+    return this.#prober.reach(places);
   }
 
   async #mustProgress(): Promise<void> {
@@ -178,91 +245,79 @@ class SeedRun {
       this.#stuck("a producer made no progress after the heal");
   }
 
+  /** Every node runs, leads what only it can lead, and has the same metadata as the others. */
+  async #mustAgree(): Promise<void> {
+    const { nodes } = this.#cluster;
+    const isDone = (): boolean =>
+      nodes.every(({ state }) => state === "running") &&
+      this.#cluster.leaderless === undefined &&
+      nodes.every(({ id }) => this.#watch.imageOf(id)?.endOffset === this.#watch.committedEnd);
+    if (!(await this.#runUntil(isDone, this.#world.nowMs + LIVENESS_WITHIN_MS)))
+      this.#stuck(`the cluster is not whole after the heal (leaderless: ${this.#cluster.leaderless ?? "none"})`);
+    this.#watch.compareAll(nodes.map(({ id }) => id));
+    const { risen } = this.#cluster;
+    if (risen !== undefined) this.#log.violated({ invariant: 1, message: `${risen} lost its disk and is led again` });
+  }
+
+  async #stopAll(): Promise<void> {
+    for (const node of this.#cluster.nodes) {
+      await this.#settle(node.stop(), `${node.name} did not stop`);
+      this.#world.sometimes(MARK.STOPPED_IN_ORDER);
+    }
+  }
+
   async #readAll(): Promise<void> {
     // What was acknowledged with acks=1 is not readable before its sync has ended.
     await this.#runUntil(() => false, this.#world.nowMs + SYNCED_WITHIN_MS);
     const client = await this.#settle(this.#keeperClient.connect(), "no connection for the scan");
-    const sink = { world: this.#world, record: (event: HistoryEvent) => this.#record(event) };
-    for (const topic of this.#board.live)
-      await this.#settle(scanTopic(client, topic.name, sink), `${topic.name} could not be read whole`);
+    for (const topic of this.#board.live) {
+      const parts = {
+        world: this.#world,
+        record: (event: HistoryEvent) => this.#log.record(event),
+        isLost: (partition: number) => this.#cluster.isLost({ topic: topic.name, partition }),
+      };
+      await this.#settle(scanTopic(client, topic, parts), `${topic.name} could not be read whole`);
+    }
   }
 
-  /** Invariant 44: what must end within a bound did not. */
-  #stuck(what: string): never {
-    const { state, refusal } = this.#node;
-    const why = refusal === undefined ? "" : `, refuses to start: ${refusal.code} ${refusal.message}`;
-    this.#checkers.violations.push({ invariant: 44, message: `${what} (${this.#node.name} is ${state}${why})` });
+  /** What must end within a bound did not. */
+  #stuck(what: string, invariant = 44): never {
+    const states = this.#cluster.nodes.map(({ name, state, refusal }) => {
+      const why = refusal === undefined ? "" : `, refuses to start: ${refusal.code} ${refusal.message}`;
+      return `${name} is ${state}${why}`;
+    });
+    this.#log.violated({ invariant, message: `${what} (${states.join("; ")})` });
     throw new Error(what);
   }
 
-  async #settle<T>(promise: Promise<T>, failure: string): Promise<T> {
+  #settle<T>(promise: Promise<T>, failure: string): Promise<T> {
+    return this.#within(END_WITHIN_MS, promise, failure);
+  }
+
+  async #within<T>(limitMs: number, promise: Promise<T>, failure: string, invariant = 44): Promise<T> {
     let isSettled = false;
     const watch = (): void => {
       isSettled = true;
     };
     promise.then(watch, watch);
-    if (!(await this.#runUntil(() => isSettled, this.#world.nowMs + END_WITHIN_MS))) this.#stuck(failure);
+    if (!(await this.#runUntil(() => isSettled, this.#world.nowMs + limitMs))) this.#stuck(failure, invariant);
     return promise;
   }
 
-  /** As the world's, but stops for each look at the platter, and at the first violation. */
-  async #runUntil(condition: () => boolean, untilMs: number): Promise<boolean> {
-    const { violations } = this.#checkers;
-    for (;;) {
-      const isDone = await this.#world.runUntil(() => this.#owesProbe || violations.length > 0 || condition(), untilMs);
-      if (violations.length > 0) throw new Error("an invariant is broken");
-      if (!this.#owesProbe) return isDone;
-      this.#owesProbe = false;
-      await this.#probe();
-    }
+  #runUntil(condition: () => boolean, untilMs: number): Promise<boolean> {
+    return this.#log.runUntil(condition, untilMs, { cluster: this.#cluster, board: this.#board });
   }
 
-  async #probe(): Promise<void> {
-    const { name: node, disk } = this.#node;
-    const timeMs = this.#world.nowMs;
-    const ends = await this.#recovered(disk.image).catch((thrown: unknown) => asOttlaError(thrown));
-    if (ends instanceof OttlaError) {
-      this.#record({ type: "start refused", timeMs, node, code: ends.code, reason: ends.message });
-      return;
-    }
-    for (const { name, partitions } of this.#board.live) {
-      for (let partition = 0; partition < partitions; partition++) {
-        const endOffset = ends.find((end) => end.topic === name && end.partition === partition)?.endOffset ?? 0;
-        this.#record({ type: "end", timeMs, source: "platter", topic: name, partition, endOffset });
-      }
-    }
-  }
-
-  #recovered(image: DiskImage): Promise<readonly PlatterEnd[]> {
-    const { host, codecs } = this.#options;
-    const seed = this.#world.seed * 1000 + this.#probes++;
-    return recoverCopy(image, { seed, host, codecs, config: storageConfigOf(this.#node.config) });
-  }
-
-  #record(event: HistoryEvent): void {
-    if (event.type === "read") this.#reads++;
-    if (this.#world.isTraced) this.#world.note("history", event.type, describeEvent(event));
-    const before = this.#checkers.violations.length;
-    this.#checkers.observe(event);
-    for (const violation of this.#checkers.violations.slice(before)) {
-      this.#world.note("", "violation", `invariant ${violation.invariant}: ${violation.message}`);
-    }
-  }
-
-  #whyNotCounted(batches: number): string | undefined {
+  #whyNotCounted(committed: number): string | undefined {
     if (!this.#hasFinished) return "it did not finish";
-    if (batches < BATCHES_TO_COUNT) return `only ${batches} batches were committed`;
+    if (committed < COMMITTED_TO_COUNT) return `only ${committed} batches and metadata commands were committed`;
     const fewest = Math.min(...this.#clients.map((client) => client.acknowledged));
-    if (fewest < ACKS_TO_COUNT) return `a client has only ${fewest} acknowledgements`;
-    return this.#node.starts < 2 ? "no broker restarted" : undefined;
+    const { isSingle, nodes } = this.#cluster;
+    if (fewest < (isSingle ? ACKS_TO_COUNT.single : ACKS_TO_COUNT.several))
+      return `a client has only ${fewest} acknowledgements`;
+    // Each is started anew at the end.
+    return nodes.every(({ starts }) => starts < 3) ? "no broker restarted" : undefined;
   }
-}
-
-function describeEvent(event: HistoryEvent): string {
-  const { type: _, timeMs: __, ...fields } = event;
-  return Object.entries(fields)
-    .map(([name, value]) => `${name}=${Array.isArray(value) ? `${value.length} records` : String(value)}`)
-    .join(" ");
 }
 
 function asError(thrown: unknown): Error {

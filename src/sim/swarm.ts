@@ -4,6 +4,7 @@ import type { Rng } from "../base/rng.ts";
 import type { Acks } from "../client/types.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import type { CompressionName } from "../ports/codecs.ts";
+import type { RaftSettings } from "../raft/settings.ts";
 import type { DiskOptions } from "./disk.ts";
 import type { LinkQuality } from "./pipe.ts";
 
@@ -23,6 +24,40 @@ export interface FaultRates {
   readonly cutMs: number;
   /** N5. */
   readonly slowLinkMs: number;
+  /** N3. */
+  readonly lateBytesMs: number;
+  /** N4. */
+  readonly partitionMs: number;
+  /** P2. */
+  readonly pauseMs: number;
+  /** C1. */
+  readonly clockMs: number;
+  /** Of the node that leads the quorum; P1. */
+  readonly controllerDeathMs: number;
+  /** D4: several machines, or all, within a millisecond. */
+  readonly correlatedLossMs: number;
+  /** D5, in files of the metadata log. */
+  readonly rotMs: number;
+  /** D11. */
+  readonly wipeMs: number;
+  /** D11: the state of the disk of some time ago. */
+  readonly oldDiskMs: number;
+  /** P3: chance that a dead process is back within its session. */
+  readonly quickRestart: number;
+}
+
+/** What an operator does to a cluster (R1), and how often. Mean milliseconds; 0 = never. */
+export interface OperatorPlan {
+  readonly membersMs: number;
+  readonly transferMs: number;
+  /** Nodes begin with software of the older metadata version, and are upgraded one by one. */
+  readonly isUpgrade: boolean;
+}
+
+export interface ClusterPlan {
+  /** Listed in the configuration of each. */
+  readonly voters: number;
+  readonly observers: number;
 }
 
 export interface ClientPlan {
@@ -39,7 +74,10 @@ export interface ClientPlan {
 
 export interface SwarmConfig {
   readonly safetyMs: number;
+  readonly cluster: ClusterPlan;
   readonly faults: FaultRates;
+  readonly operator: OperatorPlan;
+  readonly raft: Partial<RaftSettings>;
   readonly link: LinkQuality;
   readonly disk: DiskOptions;
   readonly topics: number;
@@ -61,8 +99,15 @@ function rate(rng: Rng, lowMs: number, highMs: number): number {
   return rng.chance(0.5) ? 0 : drawn;
 }
 
-function drawFaults(rng: Rng): FaultRates {
-  return {
+/** One node alone in a third of the seeds: what step by step became a cluster must go on working by itself. */
+function drawCluster(rng: Rng): ClusterPlan {
+  const voters = rng.pick([1, 1, 1, 3, 3, 3, 3, 3, 5, 1]);
+  const observers = voters === 1 ? 0 : rng.pick([0, 0, 0, 1, 2]);
+  return { voters, observers: voters === 5 ? 0 : observers };
+}
+
+function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
+  const single = {
     processDeathMs: rate(rng, 1000, 10_000),
     powerLossMs: rate(rng, 1000, 10_000),
     crashInRecovery: rng.chance(0.5) ? 0 : 0.3,
@@ -70,6 +115,36 @@ function drawFaults(rng: Rng): FaultRates {
     fullDiskMs: rate(rng, 2000, 10_000),
     cutMs: rate(rng, 300, 10_000),
     slowLinkMs: rate(rng, 2000, 10_000),
+    lateBytesMs: rate(rng, 1000, 10_000),
+    pauseMs: rate(rng, 1500, 10_000),
+    clockMs: rate(rng, 1000, 10_000),
+    partitionMs: rate(rng, 1500, 10_000),
+    quickRestart: rng.chance(0.5) ? 0 : 0.7,
+  };
+  const several = {
+    controllerDeathMs: rate(rng, 2000, 10_000),
+    correlatedLossMs: rate(rng, 4000, 20_000),
+    rotMs: rate(rng, 4000, 20_000),
+    wipeMs: rate(rng, 5000, 20_000),
+    oldDiskMs: rate(rng, 5000, 20_000),
+  };
+  const none = { controllerDeathMs: 0, correlatedLossMs: 0, rotMs: 0, wipeMs: 0, oldDiskMs: 0 };
+  return { ...single, ...(voters + observers === 1 ? none : several) };
+}
+
+function drawOperator(rng: Rng, { voters, observers }: ClusterPlan): OperatorPlan {
+  const plan = { membersMs: rate(rng, 1500, 8000), transferMs: rate(rng, 1000, 8000), isUpgrade: rng.chance(0.2) };
+  return voters + observers === 1 ? { membersMs: 0, transferMs: 0, isUpgrade: false } : plan;
+}
+
+/** Small, so that followers fall behind a snapshot and messages carry little. */
+function drawRaft(rng: Rng): Partial<RaftSettings> {
+  return {
+    entriesPerMessageMax: rng.pick([1, 8, 256]),
+    inFlightMessagesMax: rng.pick([1, 4, 16]),
+    retainedEntries: rng.pick([0, 8, 64, 1024]),
+    snapshotChunkBytes: rng.pick([512, 4 * KiB, 256 * KiB]),
+    promotionLagMax: rng.pick([4, 64]),
   };
 }
 
@@ -106,6 +181,9 @@ function drawBroker(rng: Rng, base: BrokerConfig): BrokerConfig {
     "unsent.bytes": 1024 * KiB,
     "request.timeout.ms": 2000,
     "shutdown.timeout.ms": 5000,
+    "broker.heartbeat.interval.ms": rng.pick([100, 500]),
+    "broker.session.timeout.ms": rng.pick([1000, 3000]),
+    "metadata.log.max.record.bytes.between.snapshots": rng.pick([1 * KiB, 8 * KiB, 64 * KiB]),
   };
 }
 
@@ -113,9 +191,13 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
   const link = rng.fork("link");
   const disk = rng.fork("disk");
   const load = rng.fork("load");
+  const cluster = drawCluster(rng.fork("cluster"));
   return {
     safetyMs: 20_000,
-    faults: drawFaults(rng.fork("faults")),
+    cluster,
+    faults: drawFaults(rng.fork("faults"), cluster),
+    operator: drawOperator(rng.fork("operator"), cluster),
+    raft: drawRaft(rng.fork("raft")),
     link: {
       delayMs: logUniform(link, 0.2, 4),
       bandwidth: logUniform(link, 2000, 100_000),
@@ -143,8 +225,11 @@ export function describeSwarm(swarm: SwarmConfig): string {
   const faults = Object.entries(swarm.faults)
     .filter(([, value]) => value !== 0)
     .map(([name, value]) => `${name}=${value}`);
-  const { broker, link } = swarm;
+  const { broker, link, cluster, operator } = swarm;
   return [
+    `voters ${cluster.voters}, observers ${cluster.observers}, operator ${Object.entries(operator)
+      .map(([name, value]) => `${name} ${String(value)}`)
+      .join(", ")}`,
     `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, topic deletion ${swarm.deleteTopicMs} ms`,
     `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
     `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,

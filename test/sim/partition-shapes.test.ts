@@ -68,7 +68,7 @@ describe("N4: shapes of partitions", () => {
     const of = machines(3);
     for (const cut of draws("ring", of).filter(isSymmetric)) {
       const lengths = of.nodes.map((node) => seenBy(node, cut, of).length);
-      expect(lengths.sort()).toEqual([2, 2, 3]);
+      expect(lengths.sort((left, right) => left - right)).toEqual([2, 2, 3]);
     }
   });
 
@@ -76,7 +76,7 @@ describe("N4: shapes of partitions", () => {
     const of = machines(5);
     for (const cut of draws("bridge", of).filter(isSymmetric)) {
       const views = of.nodes.map((node) => seenBy(node, cut, of));
-      expect(views.map(({ length }) => length).sort()).toEqual([3, 3, 3, 3, 5]);
+      expect(views.map(({ length }) => length).sort((left, right) => left - right)).toEqual([3, 3, 3, 3, 5]);
     }
   });
 

@@ -1,5 +1,5 @@
 // All checkers of this build, over one history.
-import { FaultAtlas } from "../fault-atlas.ts";
+import { FaultAtlas, type HomeOf } from "../fault-atlas.ts";
 import type { HistoryEvent } from "../history.ts";
 import { BoundedChecker } from "./bounded.ts";
 import type { Checker, Violation } from "./checker.ts";
@@ -17,18 +17,23 @@ const VIOLATIONS_MAX = 20;
 
 export class CheckerSet {
   readonly violations: Violation[] = [];
-  readonly #atlas = new FaultAtlas();
-  readonly #checkers: readonly Checker[] = [
-    new DurabilityChecker(this.#atlas),
-    new DurableTruthChecker(),
-    new CommittedUniquenessChecker(),
-    new ContiguousOffsetsChecker(),
-    new ReadBoundsChecker(),
-    new NoPhantomChecker(),
-    new NoCorruptionChecker(),
-    new FailStopChecker(),
-    new BoundedChecker(),
-  ];
+  readonly #atlas: FaultAtlas;
+  readonly #checkers: readonly Checker[];
+
+  constructor(homeOf: HomeOf = () => undefined) {
+    this.#atlas = new FaultAtlas(homeOf);
+    this.#checkers = [
+      new DurabilityChecker(this.#atlas),
+      new DurableTruthChecker(),
+      new CommittedUniquenessChecker(),
+      new ContiguousOffsetsChecker(),
+      new ReadBoundsChecker(),
+      new NoPhantomChecker(),
+      new NoCorruptionChecker(),
+      new FailStopChecker(),
+      new BoundedChecker(),
+    ];
+  }
 
   /** Losses that were found and that the fault atlas allows. */
   get excusedLosses(): number {
@@ -36,7 +41,8 @@ export class CheckerSet {
   }
 
   observe(event: HistoryEvent): void {
-    if (event.type === "fault") this.#atlas.observe(event);
+    if (event.type === "fault" || event.type === "disk lost") this.#atlas.observe(event);
+    if (this.#atlas.isVoid(event)) return;
     for (const checker of this.#checkers) this.#take(checker.observe(event));
   }
 

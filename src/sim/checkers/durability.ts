@@ -86,7 +86,7 @@ export class DurabilityChecker implements Checker {
     value: string | undefined,
   ): Violation | undefined {
     if (expected === undefined || expected.value === value) return undefined;
-    if (this.#atlas.excusesLoss(expected)) {
+    if (this.#atlas.excusesLoss({ ...expected, partition: name })) {
       this.#acknowledged.get(name)?.delete(offset);
       return undefined;
     }

@@ -1,11 +1,11 @@
 // One simulated client process: a real client with a producer, a tailing consumer and now and then a second reader.
 import type { Rng } from "../../base/rng.ts";
 import { openClient } from "../../client/client.ts";
-import type { Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
+import type { Acks, Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
 import { asOttlaError, type OttlaError } from "../../model/errors.ts";
 import type { Codecs } from "../../ports/codecs.ts";
 import type { Timers } from "../../ports/timers.ts";
-import type { HistoryEvent } from "../history.ts";
+import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
 import type { SimNetwork } from "../network.ts";
 import { createSimLogger } from "../sim-ports.ts";
 import type { ClientPlan } from "../swarm.ts";
@@ -21,10 +21,14 @@ export interface ClientParts {
   readonly record: (event: HistoryEvent) => void;
   readonly nextOperation: () => number;
   readonly brokers: readonly string[];
+  /** The partition's disk is gone: nobody takes or gives its records any more. */
+  readonly isLost: (place: { readonly topic: string; readonly partition: number }) => boolean;
 }
 
 /** Sends not yet settled; more wait. */
 const OUTSTANDING_MAX = 64;
+/** Of one partition: those of a node that is down must not keep the others' from being sent. */
+const PARTITION_OUTSTANDING_MAX = 16;
 const REREAD_CHANCE = 0.05;
 
 export class SimClient {
@@ -42,6 +46,7 @@ export class SimClient {
   #client: Client | undefined;
   #sequence = 0;
   #outstanding = 0;
+  readonly #outstandingOf = new Map<PartitionName, number>();
   #sessions = 0;
   #wake: (() => void) | undefined;
 
@@ -94,6 +99,18 @@ export class SimClient {
     await producer.close({ timeoutMs: 20_000 });
   }
 
+  /** Resolves when a record has been acknowledged by each of these partitions. */
+  async reach(places: readonly { readonly topic: TopicPlan; readonly partition: number }[]): Promise<void> {
+    const client = await this.connect();
+    const producer = client.producer({ acks: "all", deliveryTimeoutMs: 10_000, requestTimeoutMs: 2000 });
+    await Promise.all(
+      places.map(async ({ topic, partition }) => {
+        while (!(await this.#sendTo(producer, topic, { partition, acks: "all" }))) await this.wait(100);
+      }),
+    );
+    await producer.close();
+  }
+
   async close(): Promise<void> {
     await this.#client?.close();
   }
@@ -109,7 +126,7 @@ export class SimClient {
       if (topics.length === 0) continue;
       const topic = this.#rng.pick(topics);
       const burst = this.#rng.between(1, this.#plan.burstMax);
-      for (let count = 0; count < burst && this.#outstanding < OUTSTANDING_MAX; count++) this.#send(producer, topic);
+      for (let count = 0; count < burst && this.#outstanding < OUTSTANDING_MAX; count++) this.#sendAny(producer, topic);
       if (this.#outstanding >= OUTSTANDING_MAX) await this.#oneEnded();
     }
     while (this.#outstanding > 0) await this.#oneEnded();
@@ -121,9 +138,19 @@ export class SimClient {
     });
   }
 
-  #send(producer: Producer, topic: TopicPlan): void {
-    const { world, record, nextOperation } = this.#parts;
+  #sendAny(producer: Producer, topic: TopicPlan): void {
     const partition = this.#rng.below(topic.partitions);
+    const place = { topic: topic.name, partition };
+    const acks = this.#rng.pick(this.#plan.acks);
+    if (this.#parts.isLost(place) || this.#openAt(place, 0) >= PARTITION_OUTSTANDING_MAX) return;
+    void this.#sendTo(producer, topic, { partition, acks });
+  }
+
+  /** True when it was acknowledged. */
+  #sendTo(producer: Producer, topic: TopicPlan, how: { partition: number; acks: Acks }): Promise<boolean> {
+    const { world, record, nextOperation } = this.#parts;
+    const { partition, acks } = how;
+    const place = { topic: topic.name, partition };
     const identity = { producer: this.name, sequence: this.#sequence++, partition };
     const options = {
       valueBytesMax: this.#plan.valueBytesMax,
@@ -131,28 +158,31 @@ export class SimClient {
       checksum: world.checksum,
     };
     const made = makeRecord(this.#rng, identity, options);
-    const acks = this.#rng.pick(this.#plan.acks);
     const operation = nextOperation();
     const { value, sum } = made;
-    record({
-      type: "send invoked",
-      timeMs: world.nowMs,
-      operation,
-      process: this.name,
-      topic: topic.name,
-      partition,
-      acks,
-      value,
-      sum,
-    });
+    record({ type: "send invoked", timeMs: world.nowMs, operation, process: this.name, ...place, acks, value, sum });
     this.#outstanding++;
-    void producer.send(topic.name, made.record, { acks }).then(
+    this.#openAt(place, 1);
+    return producer.send(topic.name, made.record, { acks }).then(
       ({ offset }) => {
         this.acknowledged++;
+        this.#openAt(place, -1);
         this.#ended({ type: "send ok", timeMs: world.nowMs, operation, offset });
+        return true;
       },
-      (thrown: unknown) => this.#failed(operation, asOttlaError(thrown)),
+      (thrown: unknown) => {
+        this.#openAt(place, -1);
+        this.#failed(operation, asOttlaError(thrown));
+        return false;
+      },
     );
+  }
+
+  #openAt(place: { readonly topic: string; readonly partition: number }, change: number): number {
+    const name = partitionName(place);
+    const count = (this.#outstandingOf.get(name) ?? 0) + change;
+    this.#outstandingOf.set(name, count);
+    return count;
   }
 
   #failed(operation: number, error: OttlaError): void {

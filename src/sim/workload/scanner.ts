@@ -3,49 +3,71 @@ import type { Client } from "../../client/types.ts";
 import type { HistoryEvent } from "../history.ts";
 import type { SimWorld } from "../world.ts";
 import { sumOf, valueOf } from "./records.ts";
+import type { TopicPlan } from "./topics.ts";
+
+export interface ScanParts {
+  readonly world: SimWorld;
+  readonly record: (event: HistoryEvent) => void;
+  /** Nobody can read it any more. */
+  readonly isLost: (partition: number) => boolean;
+}
+
+interface Ends {
+  readonly partition: number;
+  readonly startOffset: number;
+  /** Undefined: nobody could be asked. */
+  readonly endOffset: number | undefined;
+}
 
 /** Nobody writes while it runs, so the ends it is told are the ends. */
-export async function scanTopic(
+export async function scanTopic(client: Client, topic: TopicPlan, parts: ScanParts): Promise<void> {
+  for (const ends of await endsOf(client, topic, parts)) await scanPartition(client, topic.name, { ends, parts });
+}
+
+/** Ends are told of a topic as a whole, or not at all. */
+async function endsOf(client: Client, topic: TopicPlan, { isLost }: ScanParts): Promise<readonly Ends[]> {
+  const all = Array.from({ length: topic.partitions }, (_, partition) => partition);
+  const left = all.filter((partition) => !isLost(partition));
+  if (left.length === all.length) return client.admin().offsets(topic.name);
+  return left.map((partition) => ({ partition, startOffset: 0, endOffset: undefined }));
+}
+
+async function scanPartition(
   client: Client,
   topic: string,
-  sink: { world: SimWorld; record: (event: HistoryEvent) => void },
+  { ends, parts }: { readonly ends: Ends; readonly parts: ScanParts },
 ): Promise<void> {
-  const { world, record } = sink;
-  for (const { partition, startOffset, endOffset } of await client.admin().offsets(topic)) {
-    record({ type: "end", timeMs: world.nowMs, source: "told", topic, partition, endOffset });
-    const records: { offset: number; value: string }[] = [];
-    const consumer = client.consumer({
-      topics: [topic],
-      partitions: [partition],
-      from: "start",
-      untilEnd: true,
-      onOutOfRange: "error",
-    });
-    for await (const batch of consumer.batches()) {
-      for (const each of batch) {
-        const value = valueOf(each.value);
-        records.push({ offset: each.offset, value });
-        const read = { topic, partition, offset: each.offset, value, sum: sumOf(each, world.checksum) };
-        record({
-          type: "read",
-          timeMs: world.nowMs,
-          process: "scanner",
-          ...read,
-          highWatermark: batch.highWatermark,
-          fromOffset: startOffset,
-        });
-      }
+  const { partition, startOffset } = ends;
+  const { world, record } = parts;
+  const place = { topic, partition };
+  if (ends.endOffset !== undefined)
+    record({ type: "end", timeMs: world.nowMs, source: "told", ...place, endOffset: ends.endOffset });
+  const records: { offset: number; value: string }[] = [];
+  const consumer = client.consumer({
+    topics: [topic],
+    partitions: [partition],
+    from: "start",
+    untilEnd: true,
+    onOutOfRange: "error",
+  });
+  for await (const batch of consumer.batches()) {
+    for (const each of batch) {
+      const value = valueOf(each.value);
+      records.push({ offset: each.offset, value });
+      record({
+        type: "read",
+        timeMs: world.nowMs,
+        process: "scanner",
+        ...place,
+        offset: each.offset,
+        value,
+        sum: sumOf(each, world.checksum),
+        highWatermark: batch.highWatermark,
+        fromOffset: startOffset,
+      });
     }
-    await consumer.close();
-    record({
-      type: "scan",
-      timeMs: world.nowMs,
-      process: "scanner",
-      topic,
-      partition,
-      startOffset,
-      endOffset,
-      records,
-    });
   }
+  await consumer.close();
+  const endOffset = ends.endOffset ?? (records.at(-1)?.offset ?? -1) + 1;
+  record({ type: "scan", timeMs: world.nowMs, process: "scanner", ...place, startOffset, endOffset, records });
 }

@@ -28,7 +28,11 @@ export class TopicKeeper {
   }
 
   async createAll(client: Client): Promise<void> {
-    for (let count = 0; count < this.#swarm.topics; count++) while (!(await this.#create(client)));
+    for (let count = 0; count < this.#swarm.topics; count++) await this.createOne(client);
+  }
+
+  async createOne(client: Client): Promise<void> {
+    while (!(await this.#create(client)));
   }
 
   async run(client: Client): Promise<void> {
