@@ -1,6 +1,6 @@
 // Metadata commands as bytes: JSON in UTF-8, with a strict decode. What this build does not know stops the state machine (D-31).
 import { assert } from "../base/assert.ts";
-import { utf8Decode, utf8Encode } from "../base/bytes.ts";
+import { bytesEqual, utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { MetadataRecord, MetadataRecordType, VersionRange } from "./records.ts";
@@ -94,9 +94,11 @@ export function decodeMetadataRecord(bytes: Uint8Array, index: number): Metadata
 }
 
 function parsed(bytes: Uint8Array, index: number): Readonly<Record<string, unknown>> {
+  const text = utf8Decode(bytes);
+  if (!bytesEqual(utf8Encode(text), bytes)) throw damaged(index, "not UTF-8");
   let value: unknown;
   try {
-    value = JSON.parse(utf8Decode(bytes));
+    value = JSON.parse(text);
   } catch (cause) {
     throw new OttlaError("DATA_DAMAGED", `metadata entry ${index} is not JSON`, { cause });
   }

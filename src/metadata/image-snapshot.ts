@@ -1,6 +1,6 @@
 // The metadata image as bytes and back: JSON in UTF-8 with every key and list in a fixed order, so that equal images are equal bytes.
 // Format version 2 (from metadata.version 2 on) says why a broker is fenced; until then a build that knows only version 1 can read it (D-31).
-import { utf8Decode, utf8Encode } from "../base/bytes.ts";
+import { bytesEqual, utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId, Uuid } from "../model/ids.ts";
 import type { BrokerImage, ClusterImage, PartitionImage, TombstoneImage, TopicImage } from "./image-types.ts";
@@ -148,15 +148,14 @@ type Stored = Omit<SnapshotParts, "topics" | "brokers"> & {
 
 /** Throws DATA_DAMAGED for what is no snapshot, DATA_DIR_NEWER for a version that `supported` does not reach, and nothing else. */
 export function decodeSnapshot(bytes: Uint8Array, supported: VersionRange): SnapshotParts {
-  const text = utf8Decode(bytes);
-  const stored = checkedSnapshot(parsed(text), supported);
+  const stored = checkedSnapshot(parsed(utf8Decode(bytes)), supported);
   const topics = stored.topics.map((topic) => ({ ...topic, partitions: topic.partitions.map(partitionOfTuple) }));
   const brokers = stored.brokers.map((broker) => ({ ...broker, fencedFor: broker.fencedFor ?? null }));
   const parts: SnapshotParts = { ...stored, topics, brokers };
   const fault = inconsistency(parts);
   if (fault !== undefined) throw damaged(fault);
-  // Another text of the same image (other order, other spelling of a number) was never written by `snapshotText`.
-  if (snapshotText(parts) !== text) throw damaged("not in the one form that is written");
+  // Other bytes of the same image (another order, another spelling of a number, bad UTF-8) were never written by `encodeSnapshot`.
+  if (!bytesEqual(encodeSnapshot(parts), bytes)) throw damaged("not in the one form that is written");
   return parts;
 }
 

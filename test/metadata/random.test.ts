@@ -1,0 +1,169 @@
+// Random histories of several brokers: at any point the image is sound, equals its snapshot and its replay, and its epochs only grow.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { bytesEqual } from "../../src/base/bytes.ts";
+import { createRng, type Rng } from "../../src/base/rng.ts";
+import type { DirectoryId, NodeId, TopicId } from "../../src/model/ids.ts";
+import * as controller from "../../src/metadata/controller.ts";
+import { MetadataImage } from "../../src/metadata/image.ts";
+import { History, directoryOf, faultsOf, node, replayed, uuid } from "./support.ts";
+
+const NODES = [1, 2, 3, 4];
+const NAMES = ["a", "b", "c.d", "c_d", "e"];
+
+/** What epochs were when last looked at. */
+interface Seen {
+  readonly epochs: Map<string, { leaderEpoch: number; partitionEpoch: number; leader: NodeId | null; broker: number }>;
+  readonly brokers: Map<NodeId, number>;
+}
+
+/** One step of a cluster's life, by chance; what is refused changes nothing. */
+function step(history: History, rng: Rng): void {
+  const nodeId = rng.pick(NODES);
+  const name = rng.pick(NAMES);
+  const { image } = history;
+  const attempt = (decision: controller.Decision): void => {
+    if (decision.kind === "records") history.take(decision);
+  };
+  const size = String(1024 + rng.below(3));
+  const change = { key: "segment.bytes", value: rng.chance(0.3) ? null : size };
+  const steps: readonly (() => void)[] = [
+    () => attempt(history.wishTopic(name, { partitions: 1 + rng.below(6), partitionsMax: 40 })),
+    () => attempt(history.wishTopic(name, { partitions: 1 + rng.below(6), partitionsMax: 40 })),
+    () => attempt(controller.decideDeletion(image, name)),
+    () => attempt(removal(image, rng)),
+    () => attempt(settlement(image, node(nodeId))),
+    () => attempt(registration(history, nodeId, rng)),
+    () => attempt(history.wishUnfence(nodeId, { isWhole: () => rng.chance(0.9) })),
+    () => attempt(history.wishUnfence(nodeId)),
+    () => attempt(history.wishFence(NODES.filter(() => rng.chance(0.4)))),
+    () => attempt(controller.decideTopicConfigs(image, { name, changes: [change] })),
+    () => attempt(controller.decideBrokerConfigs(image, { nodeId: node(nodeId), changes: [change] })),
+    () => attempt(controller.decideBrokerConfigs(image, { nodeId: null, changes: [change] })),
+    () => attempt(controller.decideMetadataVersion(image, { version: rng.chance(0.1) ? 2 : 1 })),
+    () => attempt({ kind: "records", records: [{ type: "request", version: 1, requestId: fresh(history) }] }),
+    () => history.skip(),
+  ];
+  rng.pick(steps)();
+}
+
+function fresh(history: History): ReturnType<typeof uuid> {
+  return uuid(100_000 + history.image.endOffset);
+}
+
+function removal(image: MetadataImage, rng: Rng): controller.Decision {
+  const going = [...image.topics].filter(({ isDeleting }) => isDeleting);
+  const topicId = going.length === 0 ? (uuid(1) as TopicId) : rng.pick(going).topicId;
+  return controller.decideRemoval(image, topicId, NODES.filter(() => rng.chance(0.7)).map(node));
+}
+
+function settlement(image: MetadataImage, nodeId: NodeId): controller.Decision {
+  const topicIds = [...image.tombstones].map(({ topicId }) => topicId);
+  return controller.decideSettled(image, { nodeId, topicIds });
+}
+
+function registration(history: History, nodeId: number, rng: Rng): controller.Decision {
+  const known = history.image.broker(node(nodeId));
+  const isSwapped = rng.chance(0.1);
+  const directoryId = isSwapped
+    ? (uuid(7_000 + history.image.endOffset) as DirectoryId)
+    : (known?.directoryId ?? directoryOf(nodeId));
+  const isOlder = known?.confirmedEpoch !== null && rng.chance(0.1);
+  return history.wishRegistration(nodeId, {
+    directoryId,
+    restart: rng.pick(["clean", "process-death", "power-loss"]),
+    hasLiveSession: rng.chance(0.5),
+    ...(isOlder ? { storedBrokerEpoch: 0 } : {}),
+  });
+}
+
+/** Epochs only grow, and never is one leader epoch of two leaders or of two incarnations of one (D-1). */
+function assertEpochs(image: MetadataImage, seen: Seen): void {
+  for (const { nodeId, brokerEpoch } of image.brokers) {
+    expect(brokerEpoch).toBeGreaterThanOrEqual(seen.brokers.get(nodeId) ?? 0);
+    seen.brokers.set(nodeId, brokerEpoch);
+  }
+  for (const { topicId, partitions } of image.topics) {
+    for (const { index, leaderEpoch, partitionEpoch, leader } of partitions) {
+      const key = `${topicId}-${index}`;
+      const before = seen.epochs.get(key);
+      const broker = leader === null ? -1 : (image.broker(leader)?.brokerEpoch ?? -1);
+      if (before !== undefined) {
+        expect(leaderEpoch).toBeGreaterThanOrEqual(before.leaderEpoch);
+        expect(partitionEpoch).toBeGreaterThanOrEqual(before.partitionEpoch);
+        const isSameReign = before.leader === leader && before.broker === broker;
+        if (!isSameReign) expect(leaderEpoch).toBeGreaterThan(before.leaderEpoch);
+      }
+      seen.epochs.set(key, { leaderEpoch, partitionEpoch, leader, broker });
+    }
+  }
+}
+
+function assertSame(left: MetadataImage, right: MetadataImage): void {
+  expect(right.stateHash()).toBe(left.stateHash());
+  expect(bytesEqual(right.encode(), left.encode())).toBe(true);
+}
+
+describe("random histories", () => {
+  test("invariant 39 and every guarantee, after each of up to 120 steps", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0 }), fc.integer({ min: 1, max: 120 }), (seed, steps) => {
+        const rng = createRng(seed);
+        const history = History.started(NODES.slice(0, 1 + rng.below(NODES.length)));
+        const seen: Seen = { epochs: new Map(), brokers: new Map() };
+        // A node that was restarted: from some snapshot and the log after it.
+        let follower = new MetadataImage();
+        for (let at = 0; at < steps; at++) {
+          step(history, rng);
+          expect(faultsOf(history.image)).toEqual([]);
+          assertEpochs(history.image, seen);
+          if (rng.chance(0.1)) follower = replayed(history.entries, follower.endOffset > 0 ? follower.encode() : null);
+          if (rng.chance(0.1)) assertSame(history.image, MetadataImage.load(history.image.encode()));
+          // From now on the controller is a node that began from a snapshot.
+          if (rng.chance(0.05)) history.image = MetadataImage.load(history.image.encode());
+        }
+        assertSame(history.image, replayed(history.entries));
+        assertSame(history.image, replayed(history.entries, follower.endOffset > 0 ? follower.encode() : null));
+      }),
+      { numRuns: 120 },
+    );
+  });
+
+  test("equal hashes mean equal bytes, unequal ones unequal bytes, over all states of a history", () => {
+    const rng = createRng(3);
+    const history = History.started(NODES);
+    const bytesOf = new Map<string, Uint8Array>();
+    for (let at = 0; at < 400; at++) {
+      step(history, rng);
+      const hash = history.image.stateHash();
+      const bytes = history.image.encode();
+      const before = bytesOf.get(hash);
+      if (before !== undefined) expect(bytesEqual(before, bytes)).toBe(true);
+      bytesOf.set(hash, bytes);
+    }
+    const texts = new Set([...bytesOf.values()].map((bytes) => bytes.join()));
+    expect(texts.size).toBe(bytesOf.size);
+    expect(texts.size).toBeGreaterThan(150);
+  });
+
+  test("after everything came back, every tombstone settles and every partition that anybody holds has a leader", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0 }), (seed) => {
+        const rng = createRng(seed);
+        const history = History.started(NODES);
+        for (let at = 0; at < 80; at++) step(history, rng);
+        for (const nodeId of NODES) {
+          history.join(nodeId);
+          history.take(settlement(history.image, node(nodeId)));
+        }
+        for (const topic of [...history.image.topics].filter(({ isDeleting }) => isDeleting))
+          history.take(controller.decideRemoval(history.image, topic.topicId, NODES.map(node)));
+        expect(history.image.tombstoneCount).toBe(0);
+        expect([...history.image.topics].every(({ isDeleting }) => !isDeleting)).toBe(true);
+        for (const { partitions } of history.image.topics)
+          for (const { leader, isr } of partitions) expect(leader === null).toBe(isr.length === 0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
