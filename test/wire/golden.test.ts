@@ -84,8 +84,8 @@ const REQUESTS: readonly [string, string, string][] = [
   ["timeoutNow", raft({ kind: "timeoutNow", term: 3 }), "96200007cd01f49095<id>a3313a61a3323a6204920a9103"],
   [
     "VoterHello",
-    asked(API.VOTER_HELLO, { nodeId, directoryId: ID, voters: "1@a:1" }),
-    "96210007cd01f4909302<id>a53140613a31",
+    asked(API.VOTER_HELLO, { nodeId, directoryId: ID, voters: "1@a:1", isRefused: false }),
+    "96210007cd01f4909402<id>a53140613a31c2",
   ],
   ["Adopt", asked(API.ADOPT, { clusterId: ID, voters: ["1:a", "2:b"] }), "96220007cd01f49092<id>92a3313a61a3323a62"],
   [
@@ -175,8 +175,12 @@ const ANSWERS: readonly [string, string, string][] = [
       clusterId: ID,
       founding: true,
       configuration,
+      boots: 3,
+      term: 4,
+      end: 6,
+      commitEnd: 5,
     }),
-    "982100070000c090970102<id>a53140613a31<id>c39292a3313a61a3323a6291a3333a63",
+    "982100070000c0909b0102<id>a53140613a31<id>c39292a3313a61a3323a6291a3333a6303040605",
   ],
   ["Adopt", answered(API.ADOPT, {}), "982200070000c09090"],
   [

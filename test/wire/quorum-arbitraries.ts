@@ -84,7 +84,7 @@ const done = bare(fc.constant({}));
 export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 | 38 | 39 | 40> = {
   [API.RAFT]: { request: raft, response: done },
   [API.VOTER_HELLO]: {
-    request: bare(fc.record({ nodeId, directoryId: uuid, voters: text })),
+    request: bare(fc.record({ nodeId, directoryId: uuid, voters: text, isRefused: fc.boolean() })),
     response: bare(
       fc.record({
         state: fc.constantFrom("empty", "formed", "starting"),
@@ -94,6 +94,10 @@ export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 |
         clusterId: maybe(uuid),
         founding: fc.boolean(),
         configuration: maybe(configuration),
+        boots: count64,
+        term: count64,
+        end: count64,
+        commitEnd: count64,
       }),
     ),
   },

@@ -83,6 +83,8 @@ export interface VoterHelloRequest {
   readonly directoryId: DirectoryId;
   /** The configured address list in its normal form: all founders must have the same. */
   readonly voters: string;
+  /** The sender does not believe the receiver's disk: it remembers less than it once confirmed (D-20). */
+  readonly isRefused: boolean;
 }
 export interface VoterHelloResponse {
   /** "starting": not known yet, ask again. */
@@ -94,6 +96,13 @@ export interface VoterHelloResponse {
   /** The configuration is still the founding one: a voter that it names and that is empty may adopt it. */
   readonly founding: boolean;
   readonly configuration: QuorumConfiguration | null;
+  /** How far its disk is; all 0 while it is not "formed". Starts of it, this one included. */
+  readonly boots: number;
+  readonly term: number;
+  /** Durable end of its log. */
+  readonly end: number;
+  /** What of that it knows to be committed. */
+  readonly commitEnd: number;
 }
 
 /** From the founder to the other founding voters; answered when it is durable. */

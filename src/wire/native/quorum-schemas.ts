@@ -53,7 +53,12 @@ const raftRequest = struct<apis.RaftRequest>({
   message: raftMessage,
 });
 
-const voterHelloRequest = struct<apis.VoterHelloRequest>({ nodeId, directoryId: uuid, voters: configValue });
+const voterHelloRequest = struct<apis.VoterHelloRequest>({
+  nodeId,
+  directoryId: uuid,
+  voters: configValue,
+  isRefused: bool,
+});
 const voterHelloResponse = struct<apis.VoterHelloResponse>({
   state: choice<apis.VoterHelloResponse["state"]>("empty", "formed", "starting"),
   nodeId,
@@ -62,6 +67,10 @@ const voterHelloResponse = struct<apis.VoterHelloResponse>({
   clusterId: nullable(uuid),
   founding: bool,
   configuration: nullable(configuration),
+  boots: count64,
+  term,
+  end: count64,
+  commitEnd: count64,
 });
 const adoptRequest = struct<apis.AdoptRequest>({ clusterId: uuid, voters: replicaIds });
 
