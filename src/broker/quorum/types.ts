@@ -2,7 +2,7 @@
 import type { Rng } from "../../base/rng.ts";
 import type { Decision } from "../../metadata/controller.ts";
 import type { MetadataImage } from "../../metadata/image.ts";
-import type { MetadataRecord } from "../../metadata/records.ts";
+import type { MetadataRecord, VersionRange } from "../../metadata/records.ts";
 import type { ErrorName, OttlaError } from "../../model/errors.ts";
 import type { ClusterId, DirectoryId, NodeId } from "../../model/ids.ts";
 import type { VoterAddress } from "../../model/quorum-voters.ts";
@@ -13,6 +13,16 @@ import type { Timers } from "../../ports/timers.ts";
 import type { MessageTransport } from "../../ports/transport.ts";
 import type { RaftSettings } from "../../raft/settings.ts";
 import type { Configuration, ReplicaId } from "../../raft/types.ts";
+import type {
+  AdoptRequest,
+  FetchMetadataRequest,
+  FetchMetadataResponse,
+  RaftRequest,
+  VoterHelloRequest,
+  VoterHelloResponse,
+} from "../../wire/native/quorum-apis.ts";
+import type { RaftStore } from "../../storage/raft-types.ts";
+import type { PeerLinks } from "./peers.ts";
 import type { QuorumProbe } from "./probe.ts";
 
 /** One step of the image. Entries without a command (starts of terms, configurations) are told too, with no records. */
@@ -110,6 +120,19 @@ export interface MetadataQuorum {
   close(): Promise<void>;
 }
 
+/** With what the broker's handlers and its other peers' work need. Rejections are OttlaErrors, to be answered as such. */
+export interface HostedQuorum extends MetadataQuorum {
+  readonly links: PeerLinks;
+  receiveRaft(request: RaftRequest, bodies: readonly Uint8Array[]): void;
+  voterHello(request: VoterHelloRequest): VoterHelloResponse;
+  /** Resolves when it is durable. */
+  adopt(request: AdoptRequest): Promise<void>;
+  /** Waits up to the request's time for something new; ends when the quorum closes. */
+  fetchMetadata(
+    request: FetchMetadataRequest,
+  ): Promise<{ readonly response: FetchMetadataResponse; readonly bodies: readonly Uint8Array[] }>;
+}
+
 /** Who this node is; of the log store. */
 export interface QuorumIdentity {
   readonly nodeId: NodeId;
@@ -119,7 +142,7 @@ export interface QuorumIdentity {
   adoptCluster(clusterId: ClusterId): Promise<void>;
 }
 
-export interface QuorumDepsBase {
+export interface QuorumDeps {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly entropy: Entropy;
@@ -127,14 +150,22 @@ export interface QuorumDepsBase {
   readonly logger: Logger;
   readonly transport: MessageTransport;
   readonly identity: QuorumIdentity;
+  /** Closed by the quorum. */
+  readonly store: RaftStore;
+  /** What this software calls itself to its peers. */
+  readonly software: string;
+  /** Metadata versions that this build takes part in; a new cluster starts at the highest. */
+  readonly metadataVersions?: VersionRange | undefined;
   readonly probe?: QuorumProbe | undefined;
 }
 
 export interface QuorumOptions {
   /** The address list; empty: a quorum of this node alone. */
   readonly voters: readonly VoterAddress[];
+  /** Of a new cluster; any other one is refused. */
+  readonly clusterId?: ClusterId | undefined;
   /** Record bytes applied since the last snapshot that make a new one due. */
   readonly snapshotBytes: number;
   readonly proposalsMax: number;
-  readonly raft?: Partial<RaftSettings>;
+  readonly raft?: Partial<RaftSettings> | undefined;
 }

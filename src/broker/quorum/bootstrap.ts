@@ -1,0 +1,155 @@
+// What a node with an empty disk becomes (D-20): founder of a cluster, founding voter of one that is being founded, or observer of one that is
+// there. Pure rules first, then the round of questions that feeds them.
+import { assert } from "../../base/assert.ts";
+import { mutant } from "../../base/mutant.ts";
+import type { ClusterId, NodeId } from "../../model/ids.ts";
+import type { VoterAddress } from "../../model/quorum-voters.ts";
+import type { Timers } from "../../ports/timers.ts";
+import { type Configuration, type ReplicaId, toReplicaId } from "../../raft/types.ts";
+import type { VoterHelloResponse } from "../../wire/native/quorum-apis.ts";
+import { isReplicaId } from "./codec.ts";
+
+export type Founding =
+  /** Draw a cluster id, write the founding state, tell the others. */
+  | { readonly kind: "found"; readonly configuration: Configuration }
+  /** Write the founding state that somebody else drew up and that names this disk. */
+  | { readonly kind: "adopt"; readonly configuration: Configuration; readonly clusterId: ClusterId }
+  | { readonly kind: "observe"; readonly clusterId: ClusterId };
+
+export interface FoundingSelf {
+  readonly nodeId: NodeId;
+  readonly replica: ReplicaId;
+  readonly voters: readonly VoterAddress[];
+}
+
+/** The list as all founders must have it. */
+export const votersText = (voters: readonly VoterAddress[]): string =>
+  voters.map(({ nodeId, address }) => `${nodeId}@${address}`).join(",");
+
+/** A quorum of this node alone needs nobody's word. */
+export const isAlone = ({ nodeId, voters }: Pick<FoundingSelf, "nodeId" | "voters">): boolean =>
+  voters.length === 0 || (voters.length === 1 && voters[0]?.nodeId === nodeId);
+
+/** Undefined: not decided yet. `answers` has the latest word of each listed voter that has one. */
+export function decideFounding(
+  self: FoundingSelf,
+  answers: ReadonlyMap<NodeId, VoterHelloResponse>,
+): Founding | undefined {
+  if (isAlone(self)) return { kind: "found", configuration: { voters: [self.replica], learners: [] } };
+  for (const answer of answers.values()) {
+    const formed = decideByFormed(self, answer);
+    if (formed !== undefined) return formed;
+  }
+  return decideByEmpty(self, answers);
+}
+
+function decideByFormed({ replica }: FoundingSelf, answer: VoterHelloResponse): Founding | undefined {
+  const { state, founding, configuration, clusterId } = answer;
+  if (state !== "formed" || clusterId === null) return undefined;
+  if (founding && configuration?.voters.includes(replica) === true && configuration.voters.every(isReplicaId))
+    return { kind: "adopt", clusterId, configuration: { voters: configuration.voters, learners: [] } };
+  return { kind: "observe", clusterId };
+}
+
+/** Only when every listed voter is empty and has the same list, and only the lowest: two founders would be two clusters. */
+function decideByEmpty(
+  { nodeId, replica, voters }: FoundingSelf,
+  answers: ReadonlyMap<NodeId, VoterHelloResponse>,
+): Founding | undefined {
+  if (voters[0]?.nodeId !== nodeId) return undefined;
+  const text = votersText(voters);
+  const replicas: ReplicaId[] = [replica];
+  for (const { nodeId: other } of voters) {
+    if (other === nodeId) continue;
+    const answer = answers.get(other);
+    if (answer?.state === "empty" && answer.voters === text) replicas.push(toReplicaId(other, answer.directoryId));
+  }
+  const needed = mutant("D20b") ? Math.floor(voters.length / 2) + 1 : voters.length;
+  if (replicas.length < needed) return undefined;
+  return { kind: "found", configuration: { voters: replicas.toSorted(), learners: [] } };
+}
+
+/** What a person is told while it is not decided. */
+export function undecidedBecause(self: FoundingSelf, answers: ReadonlyMap<NodeId, VoterHelloResponse>): string {
+  const text = votersText(self.voters);
+  const others = self.voters.filter(({ nodeId }) => nodeId !== self.nodeId);
+  const silent = others.filter(({ nodeId }) => !answers.has(nodeId)).map(({ nodeId }) => nodeId);
+  const differing = others.filter(({ nodeId }) => (answers.get(nodeId)?.voters ?? text) !== text);
+  const counted = self.voters.length - silent.length;
+  const reachable = `waiting for a quorum: ${counted} of ${self.voters.length} voters reachable`;
+  if (differing.length > 0)
+    return `${reachable}; controller.quorum.voters differs at node ${differing.map(({ nodeId }) => nodeId).join(", ")}`;
+  return silent.length > 0 ? `${reachable}; not node ${silent.join(", ")}` : reachable;
+}
+
+export interface BootstrapParts {
+  readonly self: FoundingSelf;
+  readonly timers: Timers;
+  ask(nodeId: NodeId, timeoutMs: number): Promise<VoterHelloResponse>;
+}
+
+const ROUND_MS = 100;
+const ASK_TIMEOUT_MS = 1_000;
+
+/** Asks the listed voters, again and again, until it is decided or ended. */
+export class Bootstrap {
+  readonly #parts: BootstrapParts;
+  readonly #answers = new Map<NodeId, VoterHelloResponse>();
+  readonly #asking = new Set<NodeId>();
+  #decided: ((founding: Founding) => void) | undefined;
+
+  constructor(parts: BootstrapParts) {
+    this.#parts = parts;
+  }
+
+  get trouble(): string {
+    return undecidedBecause(this.#parts.self, this.#answers);
+  }
+
+  /** Never resolves once ended. */
+  run(): Promise<Founding> {
+    assert(this.#decided === undefined, "a bootstrap is run once");
+    return new Promise((resolve) => {
+      this.#decided = resolve;
+      this.#round();
+    });
+  }
+
+  end(): void {
+    this.#decided = undefined;
+  }
+
+  #round(): void {
+    this.#look();
+    if (this.#decided === undefined) return;
+    for (const { nodeId } of this.#parts.self.voters) if (nodeId !== this.#parts.self.nodeId) this.#ask(nodeId);
+    this.#parts.timers.after(ROUND_MS, () => this.#round());
+  }
+
+  #ask(nodeId: NodeId): void {
+    if (this.#asking.has(nodeId)) return;
+    this.#asking.add(nodeId);
+    this.#parts.ask(nodeId, ASK_TIMEOUT_MS).then(
+      (answer) => {
+        this.#asking.delete(nodeId);
+        // Another node at that address says nothing of this one.
+        if (answer.nodeId === nodeId) this.#answers.set(nodeId, answer);
+        this.#look();
+      },
+      () => {
+        this.#asking.delete(nodeId);
+        // It may come back as another one: its old word does not count.
+        this.#answers.delete(nodeId);
+      },
+    );
+  }
+
+  #look(): void {
+    const decided = this.#decided;
+    if (decided === undefined) return;
+    const founding = decideFounding(this.#parts.self, this.#answers);
+    if (founding === undefined) return;
+    this.#decided = undefined;
+    decided(founding);
+  }
+}

@@ -1,0 +1,165 @@
+// Who this node talks Raft with: links to the members, what is known of their disks, messages out and in.
+import { mutant } from "../../base/mutant.ts";
+import type { OttlaError } from "../../model/errors.ts";
+import type { ClusterId, NodeId } from "../../model/ids.ts";
+import type { MetadataImage } from "../../metadata/image.ts";
+import { type Configuration, type Message, nodeIdOf, type ReplicaId } from "../../raft/types.ts";
+import { API } from "../../wire/native/apis.ts";
+import type { RaftRequest, VoterHelloRequest, VoterHelloResponse } from "../../wire/native/quorum-apis.ts";
+import { votersText } from "./bootstrap.ts";
+import { Marks } from "./marks.ts";
+import { PeerCheck } from "./peer-check.ts";
+import { PeerLinks } from "./peers.ts";
+import { messageOf, wireMessageOf } from "./raft-wire.ts";
+import type { QuorumDeps, QuorumOptions } from "./types.ts";
+
+/** Word that another node refuses this disk counts for this long; it is repeated every second. */
+const REFUSAL_MS = 5_000;
+
+export interface ContactsParts {
+  readonly deps: QuorumDeps;
+  readonly options: QuorumOptions;
+  readonly self: ReplicaId;
+  readonly image: () => MetadataImage;
+  readonly clusterId: () => ClusterId | null;
+  readonly commitEnd: () => number;
+  /** D-22: nobody listens where this node was. */
+  readonly onGone: (nodeId: NodeId) => void;
+  readonly onFailed: (error: OttlaError) => void;
+}
+
+export class Contacts {
+  readonly links: PeerLinks;
+  readonly check: PeerCheck;
+  readonly #parts: ContactsParts;
+  readonly #marks: Marks;
+  /** Connections that were lost and not made again. */
+  readonly #lost = new Set<NodeId>();
+  /** Nodes that refuse this disk, and when they said so last. */
+  readonly #refusedBy = new Map<NodeId, number>();
+  #configurations: readonly (Configuration | undefined)[] = [];
+
+  constructor(parts: ContactsParts) {
+    const { deps, options } = parts;
+    const { nodeId } = deps.identity;
+    this.#parts = parts;
+    this.#marks = new Marks(deps.store.marks);
+    this.links = new PeerLinks({
+      ...deps,
+      self: nodeId,
+      rng: deps.rng.fork("links"),
+      addressesOf: (peer) => this.#addressesOf(peer),
+      clusterId: parts.clusterId,
+    });
+    this.check = new PeerCheck({
+      self: nodeId,
+      timers: deps.timers,
+      logger: deps.logger,
+      marks: this.#marks,
+      clusterId: parts.clusterId,
+      isConnected: (peer) => this.links.isConnected(peer),
+      ask: (peer, isRefused, timeoutMs) => this.ask(peer, isRefused, timeoutMs),
+      save: () => deps.store.writeMarks(this.#marks.all),
+      onFailed: parts.onFailed,
+      onChanged: () => this.links.want("quorum", this.check.wanted),
+    });
+    this.links.watch({
+      onConnected: (peer) => this.#connected(peer),
+      onLost: (peer) => this.#lostTo(peer),
+      onRefused: (peer) => this.#refused(peer),
+    });
+    if (options.voters.length > 0)
+      this.links.want(
+        "forming",
+        options.voters.map((voter) => voter.nodeId),
+      );
+  }
+
+  /** It is known who the members are: the list is only an address book from now on. */
+  formed(): void {
+    this.links.want("forming", []);
+  }
+
+  /** The registered address first, then the list's: one of the two may be of before (a restart under another port). */
+  #addressesOf(nodeId: NodeId): readonly string[] {
+    const registered = this.#parts.image().broker(nodeId)?.address;
+    const listed = this.#parts.options.voters.find((voter) => voter.nodeId === nodeId)?.address;
+    const known = [registered, listed].filter((address) => address !== undefined);
+    return known.length === 2 && registered === listed ? known.slice(1) : known;
+  }
+
+  ask(nodeId: NodeId, isRefused: boolean, timeoutMs: number): Promise<VoterHelloResponse> {
+    const { deps, options } = this.#parts;
+    const { directoryId } = deps.identity;
+    const request = { nodeId: deps.identity.nodeId, directoryId, voters: votersText(options.voters), isRefused };
+    return this.links.call(nodeId, API.VOTER_HELLO, request, { timeoutMs });
+  }
+
+  /** Another node asks who this one is. */
+  heardHello({ nodeId, isRefused }: VoterHelloRequest): void {
+    this.links.nudge(nodeId);
+    if (isRefused) this.#refusedBy.set(nodeId, this.#parts.deps.clock.monoMs());
+    else this.#refusedBy.delete(nodeId);
+    if (this.check.wanted.has(nodeId)) this.check.ask(nodeId);
+  }
+
+  get refusedBy(): NodeId[] {
+    const nowMs = this.#parts.deps.clock.monoMs();
+    return [...this.#refusedBy].filter(([, atMs]) => nowMs - atMs < REFUSAL_MS).map(([nodeId]) => nodeId);
+  }
+
+  /** The configurations that name who is talked with: the log's newest, and the newest one applied. */
+  follow(configurations: readonly (Configuration | undefined)[]): void {
+    if (configurations.every((configuration, at) => configuration === this.#configurations[at])) return;
+    this.#configurations = configurations;
+    const members = new Set<NodeId>();
+    for (const configuration of configurations)
+      for (const id of [...(configuration?.voters ?? []), ...(configuration?.learners ?? [])])
+        members.add(nodeIdOf(id));
+    members.delete(this.#parts.deps.identity.nodeId);
+    this.check.setMembers(members);
+    this.links.want("quorum", this.check.wanted);
+  }
+
+  send(message: Message): void {
+    const { deps, clusterId } = this.#parts;
+    deps.probe?.onMessage(message);
+    const cluster = clusterId();
+    if (cluster === null || !this.check.mayTell(message.to)) return;
+    const wire = wireMessageOf(message, { clusterId: cluster, boots: deps.store.boots });
+    this.links.tell(nodeIdOf(message.to), API.RAFT, wire);
+  }
+
+  /** Undefined: nothing that may count. */
+  accept(request: RaftRequest, bodies: readonly Uint8Array[]): Message | undefined {
+    if (request.clusterId !== this.#parts.clusterId() || request.to !== this.#parts.self) return undefined;
+    const message = messageOf(request, bodies);
+    if (message === undefined) {
+      this.#parts.deps.logger.warn("raft_message_dropped", { from: request.from, kind: request.message.kind });
+      return undefined;
+    }
+    this.links.nudge(nodeIdOf(message.from));
+    return this.check.mayHear(message, request.boots, this.#parts.commitEnd()) ? message : undefined;
+  }
+
+  async close(): Promise<void> {
+    this.check.close();
+    if (this.#marks.isDirty) await this.#parts.deps.store.writeMarks(this.#marks.all).catch(() => undefined);
+    await this.links.close();
+  }
+
+  #connected(nodeId: NodeId): void {
+    this.#lost.delete(nodeId);
+    if (this.check.wanted.has(nodeId)) this.check.connected(nodeId);
+  }
+
+  #lostTo(nodeId: NodeId): void {
+    this.#lost.add(nodeId);
+    this.check.lost(nodeId);
+  }
+
+  /** Only after a connection was lost: before that it says nothing of a leader. */
+  #refused(nodeId: NodeId): void {
+    if (this.#lost.has(nodeId) && !mutant("D22r")) this.#parts.onGone(nodeId);
+  }
+}

@@ -1,0 +1,154 @@
+// Snapshots on the disk: those of this node's own image, those that a leader sends, and the pieces that are read for others.
+import { concatBytes } from "../../base/bytes.ts";
+import { asOttlaError, type OttlaError } from "../../model/errors.ts";
+import type { ClusterId } from "../../model/ids.ts";
+import type { SnapshotMeta, SnapshotWrite } from "../../raft/types.ts";
+import type { RaftStore, SnapshotSink } from "../../storage/raft-types.ts";
+import { owned, storedMetaOf } from "./codec.ts";
+import { isPassing } from "./write-lane.ts";
+
+const PIECE_BYTES = 256 * 1024;
+
+export interface SnapshotKeeperHost {
+  readonly store: RaftStore;
+  clusterId(): ClusterId;
+  onDurable(meta: SnapshotMeta): void;
+  /** What was arriving could not be kept. */
+  onSpoilt(): void;
+  onFailed(error: OttlaError): void;
+}
+
+interface Arriving {
+  readonly meta: SnapshotMeta;
+  readonly pieces: Uint8Array[];
+  /** Undefined once it could not be written. */
+  sink: SnapshotSink | undefined;
+}
+
+/** Bound: one snapshot under way at a time; an arriving one is held in memory until it is loaded. */
+export class SnapshotKeeper {
+  readonly #host: SnapshotKeeperHost;
+  #arriving: Arriving | null = null;
+  #isSaving = false;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(host: SnapshotKeeperHost) {
+    this.#host = host;
+  }
+
+  get isBusy(): boolean {
+    return this.#isSaving || this.#arriving !== null;
+  }
+
+  /** Resolves when nothing is being written; for an ordered end. */
+  settled(): Promise<void> {
+    return this.#last;
+  }
+
+  /** The whole of the snapshot that arrived last; undefined when it is another one. */
+  takeArrived(end: number): Uint8Array | undefined {
+    const arriving = this.#arriving;
+    if (arriving?.meta.end !== end) return undefined;
+    this.#arriving = null;
+    return concatBytes(arriving.pieces);
+  }
+
+  /** The core knows the snapshot that ends here to be durable and has handed out all its work: it was not to be loaded after all. */
+  settleArrived(end: number): void {
+    if (this.#arriving?.meta.end === end) this.#arriving = null;
+  }
+
+  /** A piece of a leader's snapshot, in order; position 0 begins a new one. */
+  take({ snapshot, position, bytes, isLast }: SnapshotWrite): void {
+    if (position === 0) this.#begin(snapshot);
+    const arriving = this.#arriving;
+    if (arriving === null || arriving.meta.end !== snapshot.end) return;
+    const piece = owned(bytes);
+    arriving.pieces.push(piece);
+    this.#enqueue(async () => {
+      if (arriving.sink === undefined) return;
+      try {
+        await arriving.sink.write(position, piece);
+        if (!isLast) return;
+        await arriving.sink.finish();
+        this.#host.onDurable(arriving.meta);
+      } catch (thrown) {
+        await this.#spoil(arriving, asOttlaError(thrown));
+      }
+    });
+  }
+
+  #begin(meta: SnapshotMeta): void {
+    const before = this.#arriving;
+    const arriving: Arriving = { meta, pieces: [], sink: undefined };
+    this.#arriving = arriving;
+    this.#enqueue(async () => {
+      await before?.sink?.abandon();
+      try {
+        arriving.sink = await this.#host.store.beginSnapshot(storedMetaOf(meta, this.#host.clusterId()));
+      } catch (thrown) {
+        await this.#spoil(arriving, asOttlaError(thrown));
+      }
+    });
+  }
+
+  async #spoil(arriving: Arriving, error: OttlaError): Promise<void> {
+    const { sink } = arriving;
+    arriving.sink = undefined;
+    await sink?.abandon();
+    if (!isPassing(error)) {
+      this.#host.onFailed(error);
+      return;
+    }
+    if (this.#arriving !== arriving) return;
+    this.#arriving = null;
+    this.#host.onSpoilt();
+  }
+
+  /** This node's own image. Resolves to false when it could not be written now. */
+  save(meta: SnapshotMeta, bytes: Uint8Array): Promise<boolean> {
+    this.#isSaving = true;
+    return new Promise((resolve) => {
+      this.#enqueue(async () => {
+        const isDone = await this.#write(meta, bytes);
+        this.#isSaving = false;
+        resolve(isDone);
+        if (isDone) this.#host.onDurable(meta);
+      });
+    });
+  }
+
+  async #write(meta: SnapshotMeta, bytes: Uint8Array): Promise<boolean> {
+    let sink: SnapshotSink | undefined;
+    try {
+      sink = await this.#host.store.beginSnapshot(storedMetaOf(meta, this.#host.clusterId()));
+      for (let at = 0; at < bytes.length; at += PIECE_BYTES) await sink.write(at, bytes.subarray(at, at + PIECE_BYTES));
+      await sink.finish();
+      return true;
+    } catch (thrown) {
+      await sink?.abandon();
+      const error = asOttlaError(thrown);
+      if (!isPassing(error)) this.#host.onFailed(error);
+      return false;
+    }
+  }
+
+  #enqueue(work: () => Promise<void>): void {
+    this.#last = this.#last.then(work).catch((thrown: unknown) => this.#host.onFailed(asOttlaError(thrown)));
+  }
+}
+
+/** All of a stored snapshot; undefined when it is not there, or not whole. */
+export async function readWholeSnapshot(
+  store: RaftStore,
+  { end, sizeBytes }: { readonly end: number; readonly sizeBytes: number },
+): Promise<Uint8Array | undefined> {
+  const pieces: Uint8Array[] = [];
+  for (let at = 0; at < sizeBytes; ) {
+    const piece = await store.readSnapshot(end, at, Math.min(PIECE_BYTES, sizeBytes - at));
+    if (piece === undefined || piece.length === 0) return undefined;
+    pieces.push(piece);
+    at += piece.length;
+  }
+  return concatBytes(pieces);
+}
