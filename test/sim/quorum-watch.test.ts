@@ -156,10 +156,10 @@ describe("the quorum's watch", () => {
       .commit(18)
       .apply(16)
       .apply(18);
-    const late = stage
-      .start(3)
-      .ready({ resetLogTo: { start: 16, startTerm: 2 as Term } })
-      .apply(16);
+    const late = stage.start(3);
+    late.core.log.start = 16;
+    late.core.snapshot = { end: 16 };
+    late.ready({ resetLogTo: { start: 16, startTerm: 2 as Term } }).apply(16);
     late
       .append(16, 20, 2 as Term)
       .commit(20)
