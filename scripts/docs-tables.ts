@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { z } from "zod";
-import { brokerConfigSchema, topicConfigShape } from "../src/model/config.ts";
+import { RUNTIME_CONFIGS, type RuntimeConfigKey } from "../src/metadata/configs.ts";
+import { brokerConfigSchema } from "../src/model/config.ts";
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
@@ -71,10 +72,17 @@ export function configTable(): string {
     `\`${key}\``,
     schema.default === undefined ? (required.includes(key) ? "required" : "") : String(schema.default),
     schema.minimum === undefined ? "" : `${schema.minimum} .. ${schema.maximum ?? ""}`,
-    Object.hasOwn(topicConfigShape, key) ? "yes" : "",
+    Object.hasOwn(RUNTIME_CONFIGS, key) ? scopesOf(key as RuntimeConfigKey) : "",
     schema.description ?? "",
   ]);
-  return table(["key", "default", "bounds", "per topic", "what it is"], rows);
+  return table(["key", "default", "bounds", "at run time", "what it is"], rows);
+}
+
+/** Where the key may be set while brokers run, and from when on that counts. */
+function scopesOf(key: RuntimeConfigKey): string {
+  const names = { topic: "topic", node: "broker", cluster: "all brokers" } as const;
+  const { scopes, takesEffect } = RUNTIME_CONFIGS[key];
+  return `${scopes.map((scope) => names[scope]).join(", ")}; ${takesEffect}`;
 }
 
 interface LayerRules {

@@ -44,14 +44,14 @@ export const RUNTIME_CONFIGS: Readonly<Record<RuntimeConfigKey, RuntimeConfig>> 
     max: 2 * GiB - 1,
     unit: "bytes",
     scopes: ["topic", "node", "cluster"],
-    takesEffect: "for segments begun afterwards",
+    takesEffect: "for batches written afterwards",
   },
   "index.interval.bytes": {
     min: 16,
     max: 16 * MiB,
     unit: "bytes",
     scopes: ["topic", "node", "cluster"],
-    takesEffect: "for logs created afterwards",
+    takesEffect: "for batches written afterwards",
   },
 };
 
