@@ -173,3 +173,25 @@ it("invariant 43 finds a budget above its bound", () => {
   expect(found(budget(10))).toEqual([]);
   expect(found(budget(11))).toEqual([43]);
 });
+
+describe("a lost disk (D11)", () => {
+  const lost: HistoryEvent = { type: "disk lost", timeMs: 7, node: "n", partitions: ["t-0"] };
+
+  it("excuses everything of the partitions that only it had, and nothing of others", () => {
+    expect(found(...SOUND, lost, scan(10, [], 0), end("told", 11, 0), read(0, 12, { value: "other" }))).toEqual([]);
+    expect(found(...SOUND, { ...lost, partitions: ["t-1"] }, scan(10, [], 0), end("told", 11, 0))).toEqual([1, 16]);
+  });
+});
+
+describe("a fault of another node", () => {
+  it("excuses no loss of a partition whose home is known", () => {
+    const homed = (home: string | undefined): number[] => {
+      const checkers = new CheckerSet(() => home);
+      for (const event of [...SOUND, fault("power loss", 7), scan(10, [0, 2], 3)]) checkers.observe(event);
+      return checkers.violations.map(({ invariant }) => invariant);
+    };
+    expect(homed("n")).toEqual([4]);
+    expect(homed("another")).toEqual([1, 4]);
+    expect(homed(undefined)).toEqual([4]);
+  });
+});
