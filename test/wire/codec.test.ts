@@ -446,7 +446,8 @@ describe("the fullest messages of the quorum", () => {
     expect(pushAll(new ResponseAssembler({ bodyBytesMax: 0 }), answers)).toMatchObject({ kind: "message" });
     const dropped = new Array(1024).fill(topicId);
     const beat = { nodeId: toNodeId(1), brokerEpoch: far, incarnationId: topicId, appliedEnd: far };
-    const flags = { epochStored: true, wantsShutdown: true, droppedTopics: dropped };
+    const damaged = new Array(1000).fill({ topicId, partitions: [2 ** 31 - 1] });
+    const flags = { epochStored: true, wantsShutdown: true, droppedTopics: dropped, damaged };
     const messages = encodeRequest({ ...header, api: API.BROKER_HEARTBEAT }, { ...beat, ...flags }, []);
     expect(pushAll(new RequestAssembler({ bodyBytesMax: 0 }), messages)).toMatchObject({ kind: "message" });
   });

@@ -113,8 +113,9 @@ const REQUESTS: readonly [string, string, string][] = [
       epochStored: true,
       wantsShutdown: false,
       droppedTopics: [ID],
+      damaged: [{ topicId: ID, partitions: [0, 2] }],
     }),
-    "96240007cd01f490970228<id>29c3c291<id>",
+    "96240007cd01f490980228<id>29c3c291<id>9192<id>920002",
   ],
   [
     "FetchMetadata",

@@ -128,6 +128,7 @@ export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 |
         epochStored: fc.boolean(),
         wantsShutdown: fc.boolean(),
         droppedTopics: list(uuid),
+        damaged: list(fc.record({ topicId: uuid, partitions: list(int32) })),
       }),
     ),
     response: bare(fc.record({ isFenced: fc.boolean(), mayShutDown: fc.boolean() })),

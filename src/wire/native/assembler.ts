@@ -51,6 +51,10 @@ class Assembler<Message> {
     return this.#half !== undefined;
   }
 
+  protected get halfMessage(): Message | undefined {
+    return this.#half?.message;
+  }
+
   /** What has been announced and is not here. */
   get owedBytes(): number {
     return this.#half?.collector.owedTotalBytes ?? 0;
@@ -201,6 +205,11 @@ export interface AssemblerOptions {
 export class RequestAssembler extends Assembler<DecodedRequest> {
   constructor({ bodyBytesMax }: AssemblerOptions) {
     super(REQUESTS, bodyBytesMax);
+  }
+
+  /** Of the message whose bodies are owed. */
+  get owedApi(): ApiKey | undefined {
+    return this.halfMessage?.header.api;
   }
 }
 

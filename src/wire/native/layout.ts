@@ -46,6 +46,9 @@ export const FIELD_LIMITS = {
   VOTERS: 64,
   LOG_ENTRIES: LIMITS.BODIES,
   DROPPED_TOPICS: 1024,
+  DAMAGED_LOGS: 1024,
+  /** Of one heartbeat: every dropped topic, and every damaged log in a topic of its own. */
+  HEARTBEAT_ELEMENTS: 8 * 1024,
 } as const;
 
 /** Fields of the response envelope, of the longer of the two. */

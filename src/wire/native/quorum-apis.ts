@@ -139,6 +139,8 @@ export interface BrokerHeartbeatRequest {
   readonly wantsShutdown: boolean;
   /** Topics that are going or gone of which the broker has no log any more. */
   readonly droppedTopics: readonly TopicId[];
+  /** Its logs that may not lead (D-17); few are listed at once. */
+  readonly damaged: readonly { readonly topicId: TopicId; readonly partitions: readonly number[] }[];
 }
 export interface BrokerHeartbeatResponse {
   readonly isFenced: boolean;

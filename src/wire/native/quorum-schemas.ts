@@ -94,6 +94,13 @@ const heartbeatRequest = struct<apis.BrokerHeartbeatRequest>({
   epochStored: bool,
   wantsShutdown: bool,
   droppedTopics: array(uuid, FIELD_LIMITS.DROPPED_TOPICS),
+  damaged: array(
+    struct<apis.BrokerHeartbeatRequest["damaged"][number]>({
+      topicId: uuid,
+      partitions: array(int32, FIELD_LIMITS.DAMAGED_LOGS),
+    }),
+    FIELD_LIMITS.DAMAGED_LOGS,
+  ),
 });
 const heartbeatResponse = struct<apis.BrokerHeartbeatResponse>({ isFenced: bool, mayShutDown: bool });
 
@@ -174,7 +181,12 @@ export const QUORUM_SCHEMAS: QuorumSchemas = {
   },
   [API.BROKER_HEARTBEAT]: {
     minVersion: 0,
-    versions: [{ request: message(heartbeatRequest), response: message(heartbeatResponse) }],
+    versions: [
+      {
+        request: message(heartbeatRequest, { elementsMax: FIELD_LIMITS.HEARTBEAT_ELEMENTS }),
+        response: message(heartbeatResponse),
+      },
+    ],
   },
   [API.FETCH_METADATA]: {
     minVersion: 0,
