@@ -36,18 +36,26 @@ export function decideFounding(
   answers: ReadonlyMap<NodeId, VoterHelloResponse>,
 ): Founding | undefined {
   if (isAlone(self)) return { kind: "found", configuration: { voters: [self.replica], learners: [] } };
-  for (const answer of answers.values()) {
-    const formed = decideByFormed(self, answer);
-    if (formed !== undefined) return formed;
-  }
-  return decideByEmpty(self, answers);
+  // Being named by the founders weighs more than the word of one who does not know them (yet).
+  const words = [...answers.values()];
+  return (
+    words.map((answer) => adopted(self, answer)).find((founding) => founding !== undefined) ??
+    words.map(observed).find((founding) => founding !== undefined) ??
+    decideByEmpty(self, answers)
+  );
 }
 
-function decideByFormed({ replica }: FoundingSelf, answer: VoterHelloResponse): Founding | undefined {
+function adopted({ replica }: FoundingSelf, answer: VoterHelloResponse): Founding | undefined {
   const { state, founding, configuration, clusterId } = answer;
-  if (state !== "formed" || clusterId === null) return undefined;
-  if (founding && configuration?.voters.includes(replica) === true && configuration.voters.every(isReplicaId))
-    return { kind: "adopt", clusterId, configuration: { voters: configuration.voters, learners: [] } };
+  if (state !== "formed" || clusterId === null || !founding || configuration === null) return undefined;
+  const { voters } = configuration;
+  if (!voters.includes(replica) || !voters.every(isReplicaId)) return undefined;
+  return { kind: "adopt", clusterId, configuration: { voters, learners: [] } };
+}
+
+/** Only the word of one that has a log: another observer does not know whether the founders named this disk. */
+function observed({ state, configuration, clusterId }: VoterHelloResponse): Founding | undefined {
+  if (state !== "formed" || clusterId === null || configuration === null) return undefined;
   return { kind: "observe", clusterId };
 }
 

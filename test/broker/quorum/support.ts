@@ -115,8 +115,9 @@ export class QuorumNode {
     const deps = this.storageDeps(incarnation);
     const transport = network.messages(incarnation);
     try {
-      await deps.files.makeDirectory("data");
-      const store = await openRaftStore(deps, { directory: "data/metadata", segmentBytes: 4096 });
+      await deps.files.makeDirectory("/data");
+      await deps.files.syncDirectory("/");
+      const store = await openRaftStore(deps, { directory: "/data/metadata", segmentBytes: 4096 });
       const { metadataVersions, ...own } = this.options;
       const quorum = await openQuorum(
         {
