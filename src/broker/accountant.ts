@@ -4,6 +4,7 @@
 // - `produce`: produce requests received and not answered, bodies from their announcement on. Bodies that do not fit are not granted: their
 //   connection is not read until it is its turn. One whose bodies are granted is never paused before they are there, and has 10 s (and 1 s
 //   for each MiB that came) for each: so every grant ends, and the account always gets room again.
+// - `peers`: Raft messages of other nodes, bodies from their announcement on, by the same rule: a flood of produce never holds them back.
 // - `control`: all other requests received and not answered, and bytes of messages that are not complete.
 // - `unsent`: answers that are being read or that the peers have not taken. While it is full, who holds more than a small answer of it is not
 //   read. A large answer waits for room before it is read; when there is none it may first be a small one, if nothing else of its connection is
@@ -31,6 +32,9 @@ export interface RoomWaiter {
 }
 
 type Defer = (work: () => void) => void;
+
+/** A few messages of each peer: more than their windows let be on the way at once. */
+const PEER_BYTES_MAX = 64 * 1024 * 1024;
 
 export class Account {
   readonly name: string;
@@ -123,6 +127,7 @@ export class Account {
 /** The accounts of one broker. Tail cache and journal-pinned bytes are storage's own. */
 export class Accountant {
   readonly produce: Account;
+  readonly peers: Account;
   readonly control: Account;
   readonly unsent: Account;
   readonly delayedMax: number;
@@ -134,14 +139,15 @@ export class Accountant {
     defer: Defer,
   ) {
     this.produce = new Account("produce", caps.produceBytes, defer);
+    this.peers = new Account("peers", Math.min(caps.produceBytes, PEER_BYTES_MAX), defer);
     this.control = new Account("control", caps.produceBytes, defer);
     this.unsent = new Account("unsent", caps.unsentBytes, defer);
     this.delayedMax = caps.delayedRequests;
   }
 
-  /** Requests of both kinds. */
+  /** Requests of all kinds. */
   get requestBytes(): number {
-    return this.produce.usedBytes + this.control.usedBytes;
+    return this.produce.usedBytes + this.peers.usedBytes + this.control.usedBytes;
   }
 
   get delayedCount(): number {

@@ -3,30 +3,34 @@ import { AssertionFailure, present } from "../base/assert.ts";
 import { OttlaError, asOttlaError } from "../model/errors.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import { addressOf } from "./address.ts";
+import { ClusterMember } from "./cluster-member.ts";
 import { toNodeId } from "../model/ids.ts";
 import { type Listener, TransportError } from "../ports/transport.ts";
-import type { LogStore, StoreIdentity } from "../storage/types.ts";
+import type { LogStore } from "../storage/types.ts";
 import { Accountant } from "./accountant.ts";
 import { ConnectionSet } from "./connection-set.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FetchPurgatory } from "./fetch-purgatory.ts";
+import { healthOf, waitingFor } from "./health.ts";
 import { MetadataAnswers } from "./metadata-answers.ts";
-import type { MetadataLog } from "./metadata-log.ts";
 import { BrokerMetrics } from "./metrics.ts";
 import { ProduceIntake } from "./produce-intake.ts";
 import { ReplicaManager } from "./replica-manager.ts";
 import { ScanGate } from "./scan-gate.ts";
-import type { Services } from "./services.ts";
-import { joinCluster, openMetadata, openStore } from "./start-up.ts";
-import { type ReconcilerDeps, TopicReconciler } from "./topic-reconciler.ts";
+import type { NodeServices, Services } from "./services.ts";
+import { metadataVersionsOf, openHostedQuorum, openStore, votersOf } from "./start-up.ts";
 import { TurnQueue } from "./turn-queue.ts";
-import type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
+import type { Broker, BrokerDeps, BrokerIdentity, BrokerState, Health } from "./types.ts";
 
-export type { Broker, BrokerDeps, BrokerState, Health } from "./types.ts";
+export type { Broker, BrokerDeps, BrokerIdentity, BrokerState, Health } from "./types.ts";
 
 /** The largest batch that any topic may allow; what is larger closes the connection instead of being answered. */
 const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
+
+const STOPPED_EARLY = "the broker was stopped while it started";
+/** For the controller to let it go; without an answer it goes all the same. */
+const LEAVE_MS_MAX = 2_000;
 
 /** Free space is a metric here; that produce is refused when it is low is storage's own watch. */
 const SWEEPS_PER_DISK_LOOK = 5;
@@ -43,20 +47,20 @@ class BrokerShell implements Broker {
   readonly #deadlines: Deadlines;
   readonly #purgatory = new FetchPurgatory();
   readonly #connections: ConnectionSet;
+  readonly #dispatcher: Dispatcher;
   readonly #fatalCallbacks: ((error: OttlaError) => void)[] = [];
   readonly #messageBytesMax: number;
   #state: BrokerState = "starting";
   #failure: OttlaError | undefined;
   #listener: Listener | undefined;
   #store: LogStore | undefined;
-  #metadata: MetadataLog | undefined;
+  #member: ClusterMember | undefined;
   #replicas: ReplicaManager | undefined;
   #intake: ProduceIntake | undefined;
-  #topics: TopicReconciler | undefined;
-  #dispatcher: Dispatcher | undefined;
-  /** Rejects when the broker fails. */
-  readonly #failed: Promise<never>;
+  /** Rejects when the broker fails, or is stopped: whatever a start waits for then never comes. */
+  readonly #ended: Promise<never>;
   #rejectStart: (error: OttlaError) => void = () => {};
+  #opening: Promise<ClusterMember> | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #sweepCount = 0;
@@ -72,11 +76,12 @@ class BrokerShell implements Broker {
       config["connection.inflight.bytes"],
       config["produce.inflight.bytes"],
     );
+    this.#dispatcher = new Dispatcher(this.#makeNode(), (defect) => this.#defect(defect));
     this.#connections = this.#makeConnections();
-    this.#failed = new Promise((_, reject) => {
+    this.#ended = new Promise((_, reject) => {
       this.#rejectStart = reject;
     });
-    this.#failed.catch(() => undefined); // heard only by a start under way
+    this.#ended.catch(() => undefined); // heard only by a start under way
   }
 
   get state(): BrokerState {
@@ -88,8 +93,9 @@ class BrokerShell implements Broker {
     return advertised === undefined ? present(this.#listener, "the listener").address : addressOf(advertised);
   }
 
-  get identity(): StoreIdentity {
-    return present(this.#store, "the store").identity;
+  get identity(): BrokerIdentity {
+    const { clusterId, nodeId, directoryId } = present(this.#store, "the store").identity;
+    return { clusterId: present(clusterId, "the cluster id"), nodeId, directoryId };
   }
 
   onFatal(callback: (error: OttlaError) => void): void {
@@ -107,33 +113,31 @@ class BrokerShell implements Broker {
   }
 
   health(): Health {
-    const isLow = this.#store?.isLowOnSpace ?? false;
-    const checks: Record<string, string> = {
-      state: this.#state,
-      disk: isLow ? "low on space: produce is refused" : "ok",
-    };
-    if (this.#failure !== undefined) checks["failure"] = this.#failure.message;
-    const damaged = [...(this.#store?.logs ?? [])].filter((log) => (log.damage ?? log.readDamage) !== undefined);
-    checks["logs"] = damaged.length === 0 ? "ok" : `${damaged.length} damaged`;
-    return { live: this.#state !== "failed", ready: this.#state === "running", checks };
+    return healthOf({ state: this.#state, failure: this.#failure, store: this.#store, member: this.#member });
   }
 
   async #start(): Promise<void> {
+    const startedMs = this.#deps.clock.monoMs();
     try {
+      votersOf(this.#config);
       this.#connections.startSweeping();
-      // The port first: a taken one must leave the data directory untouched. Who connects now waits until we serve.
+      // The port first: a taken one must leave the data directory untouched. Other nodes and DescribeQuorum are answered from here on.
       this.#listener = await this.#listen();
-      // A failure ends the start even when what it was waiting for never comes.
-      await Promise.race([this.#open(), this.#failed]);
+      this.#opening = this.#open();
+      // A failure ends the start even when what it was waiting for never comes; a stop lets a recovery end, but waits for no quorum.
+      const member = await Promise.race([this.#opening, this.#ended]);
+      await Promise.race([member.start(), this.#ended]);
       if (this.#failure !== undefined) throw this.#failure;
     } catch (thrown) {
       await this.#giveUp();
       throw asOttlaError(thrown);
     }
-    if (this.#state !== "starting") throw new OttlaError("CLOSED", "the broker was stopped while it started");
+    if (this.#state !== "starting") throw new OttlaError("CLOSED", STOPPED_EARLY);
     this.#state = "running";
-    this.#connections.serve();
-    this.#deps.logger.info("broker_started", { address: this.address, clusterId: this.identity.clusterId });
+    this.#serve();
+    const { clusterId } = this.identity;
+    const startMs = Math.round(this.#deps.clock.monoMs() - startedMs);
+    this.#deps.logger.info("broker_started", { address: this.address, clusterId, startMs });
   }
 
   async #listen(): Promise<Listener> {
@@ -150,71 +154,84 @@ class BrokerShell implements Broker {
     }
   }
 
-  async #open(): Promise<void> {
-    const { timers, clock, logger } = this.#deps;
-    const self = toNodeId(this.#config["node.id"]);
+  async #open(): Promise<ClusterMember> {
+    const { timers } = this.#deps;
     const store = await openStore(this.#deps, this.#config);
     this.#store = store;
-    const metadata = await openMetadata(this.#deps, this.#config, (error) => this.#fail(error));
-    this.#metadata = metadata;
-    await joinCluster({ deps: this.#deps, store, metadata }, this.#config, this.address);
     const events = {
       onRoomChanged: () => this.#roomChanged(),
       onDiskFailed: (error: OttlaError) => this.#fail(error),
       guard: (work: () => void) => this.#guard(work),
     };
-    const replicas = new ReplicaManager({ timers, events }, self);
+    const replicas = new ReplicaManager({ timers, events }, toNodeId(this.#config["node.id"]));
     this.#replicas = replicas;
     store.listen(replicas);
-    const topics = this.#makeReconciler({ store, metadata, replicas, timers, logger });
-    this.#topics = topics;
-    await topics.openAll(metadata.image.topics);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });
-    const services: Services = {
+    const quorum = await openHostedQuorum(this.#deps, this.#config, store);
+    const member = new ClusterMember(this.#deps, this.#config, {
+      store,
+      quorum,
+      replicas,
+      address: this.address,
+      onChanged: () => this.#observeCluster(),
+      onFailed: (error) => this.#fail(error),
+      onDefect: (defect) => this.#defect(defect),
+    });
+    this.#member = member;
+    return member;
+  }
+
+  /** What the handlers know of this node from the first moment on. */
+  #makeNode(): NodeServices {
+    const { clock, logger } = this.#deps;
+    const member = () => this.#member;
+    return {
       config: this.#config,
+      nodeId: toNodeId(this.#config["node.id"]),
       clock,
-      entropy: this.#deps.entropy,
-      checksum: this.#deps.checksum,
       logger,
       metrics: this.#metrics,
+      metadataVersions: metadataVersionsOf(this.#deps),
+      messageBytesMax: this.#messageBytesMax,
+      get quorum() {
+        return member()?.quorum;
+      },
+      get controller() {
+        return member()?.controller;
+      },
+      waitingFor: () => waitingFor(this.#member),
+    };
+  }
+
+  #serve(): void {
+    const { clock, logger, entropy, checksum } = this.#deps;
+    const member = present(this.#member, "the member");
+    const services: Services = {
+      config: this.#config,
+      nodeId: toNodeId(this.#config["node.id"]),
+      clock,
+      logger,
+      metrics: this.#metrics,
+      metadataVersions: metadataVersionsOf(this.#deps),
+      messageBytesMax: this.#messageBytesMax,
+      quorum: member.quorum,
+      controller: member.controller,
+      waitingFor: () => waitingFor(this.#member),
+      entropy,
+      checksum,
       accountant: this.#accountant,
       deadlines: this.#deadlines,
       purgatory: this.#purgatory,
-      store,
-      metadata,
-      replicas,
-      topics,
-      intake: this.#intake,
+      store: present(this.#store, "the store"),
+      replicas: present(this.#replicas, "the replicas"),
+      topics: member.topics,
+      intake: present(this.#intake, "the intake"),
       metadataAnswers: new MetadataAnswers(clock),
       scans: new ScanGate(),
       defer: (work) => this.#defer(work),
-      messageBytesMax: this.#messageBytesMax,
     };
-    this.#dispatcher = new Dispatcher(services, (defect) => this.#defect(defect));
-    this.#finishDeletions(metadata, topics);
-    this.#warnOfStrays(store, metadata);
+    this.#dispatcher.services = services;
     this.#observe();
-  }
-
-  #makeReconciler(parts: Omit<ReconcilerDeps, "onChanged" | "onDefect">): TopicReconciler {
-    const onChanged = () => this.#observe();
-    const onDefect = (defect: unknown) => this.#defect(defect);
-    return new TopicReconciler({ ...parts, onChanged, onDefect }, toNodeId(this.#config["node.id"]), this.#config);
-  }
-
-  /** Deletions that a restart interrupted go on behind the serving. */
-  #finishDeletions(metadata: MetadataLog, topics: TopicReconciler): void {
-    for (const topic of metadata.image.topics) {
-      if (topic.isDeleting) void topics.reconcile(topic.topicId); // never rejects; a failure is logged and tried again
-    }
-  }
-
-  /** S-2: a log of an unknown topic is neither served nor deleted. No order of our own writes leaves one. */
-  #warnOfStrays(store: LogStore, metadata: MetadataLog): void {
-    for (const { topic, topicId, partition } of store.logs) {
-      if (metadata.image.topic(topicId) === undefined)
-        this.#deps.logger.warn("stray_log", { topic, topicId, partition });
-    }
   }
 
   #defer(work: () => void): void {
@@ -242,7 +259,7 @@ class BrokerShell implements Broker {
         (work) => this.#defer(work),
         () => clock.monoMs(),
       ),
-      onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher?.dispatch(...request),
+      onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher.dispatch(...request),
       guard: (work: () => void) => this.#guard(work),
     };
     return new ConnectionSet({ timers, logger, host, onSweep: () => this.#sweep() }, this.#config["connections.max"]);
@@ -250,7 +267,7 @@ class BrokerShell implements Broker {
 
   #roomChanged(): void {
     this.#intake?.drain();
-    this.#topics?.retryFailed();
+    this.#member?.topics.retryFailed();
   }
 
   #sweep(): void {
@@ -265,15 +282,15 @@ class BrokerShell implements Broker {
   #observe(): void {
     this.#metrics.connections.set(this.#connections.count);
     this.#metrics.delayed.set(this.#accountant.delayedCount);
-    this.#metrics.inFlight.set(this.#dispatcher?.inFlightCount ?? 0);
+    this.#metrics.inFlight.set(this.#dispatcher.inFlightCount);
     this.#metrics.requestBytes.set(this.#accountant.requestBytes);
     this.#metrics.unsentBytes.set(this.#accountant.unsent.usedBytes);
-    const image = this.#metadata?.image;
-    if (image === undefined || this.#replicas === undefined) return;
-    this.#metrics.partitions.set(image.partitionCount);
-    this.#metrics.leaderPartitions.set(this.#replicas.count);
-    this.#metrics.offlinePartitions.set(Math.max(0, image.livePartitionCount - this.#replicas.count));
-    this.#metrics.controllerActive.set(1);
+    this.#observeCluster();
+  }
+
+  #observeCluster(): void {
+    if (this.#member === undefined || this.#replicas === undefined) return;
+    this.#metrics.observeCluster(this.#member, this.#replicas.leaderCount);
   }
 
   /** Runs work that nobody else catches for: what it throws is a defect. */
@@ -316,13 +333,12 @@ class BrokerShell implements Broker {
 
   async #release(): Promise<void> {
     await this.#listener?.close();
-    await this.#topics?.stop();
     await this.#closeFiles();
   }
 
   async #closeFiles(): Promise<void> {
     try {
-      await this.#metadata?.close();
+      await this.#member?.close();
     } finally {
       await this.#store?.close();
     }
@@ -335,9 +351,13 @@ class BrokerShell implements Broker {
       return;
     }
     const timeoutMs = this.#config["shutdown.timeout.ms"];
-    const isBounded = this.#state !== "starting";
+    if (this.#state === "starting") {
+      await this.#opening?.catch(() => undefined);
+      this.#rejectStart(new OttlaError("CLOSED", STOPPED_EARLY));
+      await this.#starting.catch(() => undefined); // its caller is told
+    }
+    if (this.#state === "stopped") return;
     if (this.#state !== "failed") this.#state = "stopping";
-    if (!isBounded) await this.#starting.catch(() => undefined); // its caller is told
     await this.#atMost(timeoutMs, this.#stopInOrder(timeoutMs));
     this.#connections.destroyAll();
     this.#deadlines.stop();
@@ -346,17 +366,19 @@ class BrokerShell implements Broker {
   }
 
   async #stopInOrder(timeoutMs: number): Promise<void> {
-    if (this.#dispatcher !== undefined) this.#dispatcher.isServing = false;
+    this.#dispatcher.isStopping = true;
     await this.#listener?.close();
     if (this.#state === "failed") return this.#closeFiles();
     this.#purgatory.abandonAll("BROKER_NOT_AVAILABLE");
     // What was appended is nearly always answered by the next sync; what is not by half the time, never.
     await this.#atMost(timeoutMs / 2, this.#intake?.idle() ?? Promise.resolve());
     this.#intake?.abandonAll("BROKER_NOT_AVAILABLE");
-    await this.#topics?.stop();
+    await this.#member?.leave(Math.min(timeoutMs / 8, LEAVE_MS_MAX));
+    // Its last words go out over connections that are open yet.
+    await this.#member?.close();
     this.#connections.closeAll("BROKER_NOT_AVAILABLE: the broker is stopping");
     await this.#atMost(timeoutMs / 4, this.#connections.empty());
-    await this.#closeFiles();
+    await this.#store?.close();
   }
 
   /** Resolves when the work has ended, either way, or the time is up. */

@@ -20,7 +20,6 @@ export class ConnectionSet {
   readonly #open = new Set<ClientConnection>();
   readonly #host: ConnectionHost;
   #sweep: TimerHandle | undefined;
-  #isServing = false;
   #isStopped = false;
   #onEmpty: (() => void) | undefined;
 
@@ -35,6 +34,7 @@ export class ConnectionSet {
     };
     // A broker-wide account that was full has room: everybody who paused for it may read again.
     host.accountant.produce.onRoom = () => this.#settleAll();
+    host.accountant.peers.onRoom = () => this.#settleAll();
     host.accountant.control.onRoom = () => this.#settleAll();
     host.accountant.unsent.onRoom = () => this.#settleAll();
   }
@@ -50,15 +50,9 @@ export class ConnectionSet {
   accept(raw: MessageConnection): void {
     const connection = new ClientConnection(raw, this.#host);
     this.#open.add(connection);
-    connection.start({ hold: !this.#isServing });
+    connection.start();
     if (this.#isStopped) connection.close("BROKER_NOT_AVAILABLE: the broker is stopping");
     else if (this.#open.size > this.#connectionsMax) connection.close("BUSY: connections.max is reached");
-  }
-
-  /** Serves those that connected meanwhile, and every later one at once. */
-  serve(): void {
-    this.#isServing = true;
-    for (const connection of [...this.#open]) connection.serve();
   }
 
   closeAll(reason: string): void {

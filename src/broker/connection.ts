@@ -53,8 +53,6 @@ export class ClientConnection {
   #isOpen = true;
   /** We have closed it: what still comes in is not looked at. */
   #isClosing = false;
-  /** False: nothing is served yet, what came in waits. */
-  #isServing = true;
   /** No budget for the next message. */
   #isBlocked = false;
   /** The transport does not read. */
@@ -77,8 +75,9 @@ export class ClientConnection {
   #expectedBytes: number = LIMITS.ENVELOPE_BYTES;
   /** Bytes of requests received and not released, a half received one with all that it announced among them. */
   #inFlightBytes = 0;
-  /** The part of them that is no request yet. */
+  /** The part of them that is no request yet, and the account that it is on. */
   #halfBytes = 0;
+  #halfAccount: Account;
   /** The half message's bodies have no room yet. */
   #isAwaitingGrant = false;
   readonly #inFlightIds = new Set<number>();
@@ -93,13 +92,13 @@ export class ClientConnection {
     this.#connection = connection;
     this.#host = host;
     this.#assembler = new RequestAssembler({ bodyBytesMax: host.bodyBytesMax });
+    this.#halfAccount = host.accountant.produce;
     this.#lastReceivedMs = host.nowMs();
     this.answers = new AnswerRoom(connection, host.accountant.unsent, host.unsentBytesMax);
   }
 
-  /** Once, in the turn in which the transport handed the connection out. `hold`: serve nothing before `serve()`. */
-  start(options: { readonly hold: boolean }): void {
-    this.#isServing = !options.hold;
+  /** Once, in the turn in which the transport handed the connection out. */
+  start(): void {
     this.#connection.start({
       onReceive: (message) => this.#host.guard(() => this.#receive(message)),
       onClose: (reason) => this.#host.guard(() => this.#closed(reason)),
@@ -119,12 +118,6 @@ export class ClientConnection {
 
   get isPaused(): boolean {
     return this.#isPaused;
-  }
-
-  /** Begins to serve, with what came in meanwhile. */
-  serve(): void {
-    this.#isServing = true;
-    this.#updatePause();
   }
 
   send(messages: readonly Uint8Array[]): void {
@@ -179,7 +172,7 @@ export class ClientConnection {
 
   #accountOf(api: RequestHeader["api"]): Account {
     const { accountant } = this.#host;
-    return api === API.PRODUCE ? accountant.produce : accountant.control;
+    return api === API.PRODUCE ? accountant.produce : api === API.RAFT ? accountant.peers : accountant.control;
   }
 
   #charge(account: Account, bytes: number): void {
@@ -265,16 +258,17 @@ export class ClientConnection {
     this.#host.onRequest(this, message, sizeBytes);
   }
 
-  /** The envelope of a produce request (no other has bodies) has come: its bodies, once they have room. */
+  /** The envelope of a request with bodies has come: its bodies, once they have room. */
   #announced(envelopeBytes: number): void {
-    const { produce } = this.#host.accountant;
+    const account = this.#accountOf(this.#assembler.owedApi ?? API.PRODUCE);
+    this.#halfAccount = account;
     this.#halfBytes += envelopeBytes;
-    this.#charge(produce, envelopeBytes);
+    this.#charge(account, envelopeBytes);
     const sizeBytes = this.#assembler.owedBytes;
-    if (produce.tryReserve(sizeBytes)) return this.#granted(sizeBytes);
+    if (account.tryReserve(sizeBytes)) return this.#granted(sizeBytes);
     this.#isAwaitingGrant = true;
     const isOpen = () => this.#isOpen;
-    produce.wait({
+    account.wait({
       sizeBytes,
       get isWaiting() {
         return isOpen();
@@ -337,7 +331,7 @@ export class ClientConnection {
     this.#isOpen = false;
     this.#clearBacklog();
     this.#countPartial(0);
-    this.#charge(this.#host.accountant.produce, -this.#halfBytes);
+    this.#charge(this.#halfAccount, -this.#halfBytes);
     this.#halfBytes = 0;
     for (const dependent of [...this.dependents]) dependent.onConnectionClosed();
     this.answers.close();
@@ -350,7 +344,7 @@ export class ClientConnection {
   }
 
   #mustWait(): boolean {
-    if (!this.#isServing || this.#isAwaitingGrant) return true;
+    if (this.#isAwaitingGrant) return true;
     if (this.#assembler.owesBodies) return false;
     if (this.#inFlightBytes >= this.#host.inFlightBytesMax) return true;
     if (this.answers.isFull || this.answers.isOverShare) return true;

@@ -1,6 +1,6 @@
-// From a request to its handler: the handshake rule, what a stopping broker says, and what becomes of an exception.
+// From a request to its handler: the handshake rule, what a starting or stopping broker says, and what becomes of an exception.
 import { AssertionFailure } from "../base/assert.ts";
-import { asOttlaError, type ErrorName } from "../model/errors.ts";
+import { asOttlaError, type ErrorName, OttlaError } from "../model/errors.ts";
 import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { DecodedRequest } from "../wire/native/protocol.ts";
 import type { ClientConnection } from "./connection.ts";
@@ -11,48 +11,70 @@ import { handleFetch } from "./handlers/04-fetch.ts";
 import { handleListOffsets } from "./handlers/05-list-offsets.ts";
 import { handleCreateTopics } from "./handlers/06-create-topics.ts";
 import { handleDeleteTopics } from "./handlers/07-delete-topics.ts";
+import { handleAlterConfigs } from "./handlers/08-alter-configs.ts";
+import { handleDescribeConfigs } from "./handlers/09-describe-configs.ts";
+import { handleRaft } from "./handlers/32-raft.ts";
+import { handleVoterHello } from "./handlers/33-voter-hello.ts";
+import { handleAdopt } from "./handlers/34-adopt.ts";
+import { handleRegisterBroker } from "./handlers/35-register-broker.ts";
+import { handleBrokerHeartbeat } from "./handlers/36-broker-heartbeat.ts";
+import { handleFetchMetadata } from "./handlers/37-fetch-metadata.ts";
+import { handleDescribeQuorum } from "./handlers/38-describe-quorum.ts";
+import { handleChangeQuorum } from "./handlers/39-change-quorum.ts";
+import { handleRaiseMetadataVersion } from "./handlers/40-raise-metadata-version.ts";
 import { API_NAMES } from "./metrics.ts";
 import { Request, type RequestOwner } from "./request.ts";
-import type { Services } from "./services.ts";
+import type { NodeServices, Services } from "./services.ts";
 
-type Handler<K extends ApiKey> = (services: Services, request: Request<K>) => void | Promise<void>;
+type Handling = void | Promise<void>;
+type Handler<K extends ApiKey> =
+  /** From the moment the port listens until the end: a stopping broker's quorum works to its last. */
+  | { readonly stage: "listening"; readonly handle: (node: NodeServices, request: Request<K>) => Handling }
+  | { readonly stage: "running"; readonly handle: (services: Services, request: Request<K>) => Handling };
 
-function refuse(_services: Services, request: Request<ApiKey>): void {
-  request.fail("UNSUPPORTED_VERSION", "this broker does not serve it yet");
-}
+const early = <K extends ApiKey>(handle: (node: NodeServices, request: Request<K>) => Handling): Handler<K> => ({
+  stage: "listening",
+  handle,
+});
+const running = <K extends ApiKey>(handle: (services: Services, request: Request<K>) => Handling): Handler<K> => ({
+  stage: "running",
+  handle,
+});
 
 const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
-  [API.HELLO]: handleHello,
-  [API.METADATA]: handleMetadata,
-  [API.PRODUCE]: handleProduce,
-  [API.FETCH]: handleFetch,
-  [API.LIST_OFFSETS]: handleListOffsets,
-  [API.CREATE_TOPICS]: handleCreateTopics,
-  [API.DELETE_TOPICS]: handleDeleteTopics,
-  [API.ALTER_CONFIGS]: refuse,
-  [API.DESCRIBE_CONFIGS]: refuse,
-  [API.RAFT]: refuse,
-  [API.VOTER_HELLO]: refuse,
-  [API.ADOPT]: refuse,
-  [API.REGISTER_BROKER]: refuse,
-  [API.BROKER_HEARTBEAT]: refuse,
-  [API.FETCH_METADATA]: refuse,
-  [API.DESCRIBE_QUORUM]: refuse,
-  [API.CHANGE_QUORUM]: refuse,
-  [API.RAISE_METADATA_VERSION]: refuse,
+  [API.HELLO]: early(handleHello),
+  [API.METADATA]: running(handleMetadata),
+  [API.PRODUCE]: running(handleProduce),
+  [API.FETCH]: running(handleFetch),
+  [API.LIST_OFFSETS]: running(handleListOffsets),
+  [API.CREATE_TOPICS]: running(handleCreateTopics),
+  [API.DELETE_TOPICS]: running(handleDeleteTopics),
+  [API.ALTER_CONFIGS]: running(handleAlterConfigs),
+  [API.DESCRIBE_CONFIGS]: running(handleDescribeConfigs),
+  [API.RAFT]: early(handleRaft),
+  [API.VOTER_HELLO]: early(handleVoterHello),
+  [API.ADOPT]: early(handleAdopt),
+  [API.REGISTER_BROKER]: early(handleRegisterBroker),
+  [API.BROKER_HEARTBEAT]: early(handleBrokerHeartbeat),
+  [API.FETCH_METADATA]: early(handleFetchMetadata),
+  [API.DESCRIBE_QUORUM]: early(handleDescribeQuorum),
+  [API.CHANGE_QUORUM]: early(handleChangeQuorum),
+  [API.RAISE_METADATA_VERSION]: early(handleRaiseMetadataVersion),
 };
 
 export class Dispatcher implements RequestOwner {
-  readonly #services: Services;
+  readonly #node: NodeServices;
   /** A defect was met: the process must stop. */
   readonly #onDefect: (defect: unknown) => void;
-  /** False while stopping: every request but Hello is refused. */
-  isServing = true;
+  /** Set while the broker runs; the apis of a running broker are refused without. */
+  services: Services | undefined;
+  /** True from the stop on. */
+  isStopping = false;
   /** Requests not done. */
   inFlightCount = 0;
 
-  constructor(services: Services, onDefect: (defect: unknown) => void) {
-    this.#services = services;
+  constructor(node: NodeServices, onDefect: (defect: unknown) => void) {
+    this.#node = node;
     this.#onDefect = onDefect;
   }
 
@@ -64,15 +86,13 @@ export class Dispatcher implements RequestOwner {
       connection.refuse({ error: "HANDSHAKE_REQUIRED", reason, correlationId });
       return;
     }
-    const receivedMs = this.#services.clock.monoMs();
+    const receivedMs = this.#node.clock.monoMs();
     this.inFlightCount++;
-    const request = new Request<ApiKey>(connection, { message, sizeBytes, receivedMs }, this);
-    if (!this.isServing) request.fail("BROKER_NOT_AVAILABLE", "the broker is stopping");
-    else this.#handle(api, request);
+    this.#handle(api, new Request<ApiKey>(connection, { message, sizeBytes, receivedMs }, this));
   }
 
   onDone(request: Request<ApiKey>, failure: ErrorName | undefined): void {
-    const { metrics, clock } = this.#services;
+    const { metrics, clock } = this.#node;
     this.inFlightCount--;
     metrics.answered(request.header.api, clock.monoMs() - request.receivedMs, failure !== undefined);
     request.connection.release(request.header, request.sizeBytes);
@@ -80,20 +100,32 @@ export class Dispatcher implements RequestOwner {
 
   #handle(api: ApiKey, request: Request<ApiKey>): void {
     try {
-      // The schema of this api has made the request, so the pair fits.
-      const working = (HANDLERS[api] as Handler<ApiKey>)(this.#services, request);
+      const working = this.#begin(api, request);
       if (working instanceof Promise) working.catch((thrown: unknown) => this.#failed(request, thrown));
     } catch (thrown) {
       this.#failed(request, thrown);
     }
   }
 
-  /** One request meets its end in UNKNOWN_SERVER_ERROR; a broken invariant is the end of the process. */
+  #begin(api: ApiKey, request: Request<ApiKey>): Handling {
+    // The schema of this api has made the request, so the pair fits.
+    const handler = HANDLERS[api] as Handler<ApiKey>;
+    if (handler.stage === "listening") return handler.handle(this.#node, request);
+    const { services } = this;
+    if (services !== undefined && !this.isStopping) return handler.handle(services, request);
+    const waitingFor = this.isStopping ? null : this.#node.waitingFor();
+    const why = waitingFor === null ? "" : `: ${waitingFor}`;
+    request.fail("BROKER_NOT_AVAILABLE", this.isStopping ? "the broker is stopping" : `the broker is starting${why}`);
+  }
+
+  /** A coded error is the answer; anything else ends one request in UNKNOWN_SERVER_ERROR; a broken invariant ends the process. */
   #failed(request: Request<ApiKey>, thrown: unknown): void {
     if (thrown instanceof AssertionFailure) return this.#onDefect(thrown);
     const error = asOttlaError(thrown);
     const { api } = request.header;
-    this.#services.logger.error("request_failed", { api: API_NAMES[api], code: error.code, err: thrown });
-    request.fail(error.code, error.message);
+    const isExpected = thrown instanceof OttlaError && error.code !== "UNKNOWN_SERVER_ERROR";
+    if (!isExpected) this.#node.logger.error("request_failed", { api: API_NAMES[api], code: error.code, err: thrown });
+    // What ends a broker's own calls when it stops is no word for others.
+    request.fail(error.code === "CLOSED" ? "BROKER_NOT_AVAILABLE" : error.code, error.message);
   }
 }

@@ -1,4 +1,5 @@
 // Answers to Metadata that are asked for again and again, encoded: what describes thousands of partitions costs a copy, not an encoding.
+import type { NodeId } from "../model/ids.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { MetadataRequest } from "../wire/native/apis.ts";
 
@@ -10,8 +11,12 @@ const PAYLOAD_BYTES_MIN = 1024;
 /** Requests that name more are not looked for. */
 const NAMES_MAX = 4;
 
-/** `version`: that of the layout of the answer. */
-type Asked = Pick<MetadataRequest, "topics" | "after"> & { readonly version?: number };
+type Asked = Pick<MetadataRequest, "topics" | "after"> & {
+  /** Of the layout of the answer. */
+  readonly version: number;
+  /** It is known before the image changes. */
+  readonly controllerId: NodeId | null;
+};
 
 export class MetadataAnswers {
   readonly #clock: Clock;
@@ -26,9 +31,9 @@ export class MetadataAnswers {
   get(request: Asked, endOffset: number, make: () => Uint8Array): Uint8Array {
     if (endOffset !== this.#endOffset) this.clear();
     this.#endOffset = endOffset;
-    const { topics, after, version = 0 } = request;
+    const { topics, after, version, controllerId } = request;
     if (topics !== null && topics.length > NAMES_MAX) return make();
-    const key = JSON.stringify([version, after, topics]);
+    const key = JSON.stringify([version, controllerId, after, topics]);
     const nowMs = this.#clock.monoMs();
     const known = this.#answers.get(key);
     if (known !== undefined && nowMs - known.madeMs < FRESH_MS) return known.payload;

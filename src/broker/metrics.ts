@@ -1,6 +1,10 @@
 // The broker's own metrics, looked up once.
 import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { Counter, Gauge, Histogram, Metrics } from "../ports/metrics.ts";
+import type { ClusterMember } from "./cluster-member.ts";
+import type { QuorumRole } from "./quorum/types.ts";
+
+const QUORUM_ROLES: readonly QuorumRole[] = ["forming", "observer", "learner", "follower", "candidate", "leader"];
 
 export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.HELLO]: "hello",
@@ -35,6 +39,12 @@ export class BrokerMetrics {
   readonly leaderPartitions: Gauge;
   readonly offlinePartitions: Gauge;
   readonly controllerActive: Gauge;
+  readonly brokersFenced: Gauge;
+  readonly registrations: Gauge;
+  readonly quorumTerm: Gauge;
+  readonly quorumCommitEnd: Gauge;
+  readonly quorumLag: Gauge;
+  readonly metadataVersion: Gauge;
   readonly diskFree: Gauge;
   readonly delayed: Gauge;
   readonly inFlight: Gauge;
@@ -45,6 +55,7 @@ export class BrokerMetrics {
   readonly recordsIn: Counter;
   readonly corruptBatches: Counter;
   readonly #apis = new Map<ApiKey, ApiMetrics>();
+  readonly #roles = new Map<QuorumRole, Gauge>();
 
   constructor(metrics: Metrics) {
     this.connections = metrics.gauge("connections", "Open connections.");
@@ -52,6 +63,17 @@ export class BrokerMetrics {
     this.leaderPartitions = metrics.gauge("leader_partitions", "Partitions led here.");
     this.offlinePartitions = metrics.gauge("offline_partitions", "Partitions without a leader.");
     this.controllerActive = metrics.gauge("controller_active", "1 on the active controller.");
+    this.brokersFenced = metrics.gauge("brokers_fenced", "Registered brokers that lead nothing.");
+    this.registrations = metrics.gauge("broker_registrations", "Registrations of this process at a controller.");
+    this.quorumTerm = metrics.gauge("quorum_term", "Term of the metadata quorum as known here.");
+    this.quorumCommitEnd = metrics.gauge(
+      "quorum_commit_end",
+      "End of the metadata log that is committed, as known here.",
+    );
+    this.quorumLag = metrics.gauge("quorum_apply_lag", "Committed entries of the metadata log not applied here yet.");
+    this.metadataVersion = metrics.gauge("metadata_version", "The metadata.version of the cluster; 0: none yet.");
+    for (const role of QUORUM_ROLES)
+      this.#roles.set(role, metrics.gauge("quorum_role", "1 for what this node is in the metadata quorum.", { role }));
     this.diskFree = metrics.gauge("disk_free_bytes", "Free space on the disk of the data directory.");
     this.delayed = metrics.gauge("delayed_operations", "Requests waiting for an event.");
     this.inFlight = metrics.gauge("requests_inflight", "Requests received and not yet answered.");
@@ -72,6 +94,27 @@ export class BrokerMetrics {
         duration: metrics.histogram("request_duration_seconds", "From receipt of a request to its answer.", labels),
       });
     }
+  }
+
+  observeCluster({ quorum, controller, membership, nodeId }: ClusterMember, leaderCount: number): void {
+    const { image, status } = quorum;
+    let ledCount = 0;
+    let fencedCount = 0;
+    for (const broker of image.brokers) {
+      ledCount += image.ledCount(broker.nodeId);
+      if (broker.isFenced) fencedCount++;
+    }
+    this.partitions.set(image.heldCount(nodeId));
+    this.leaderPartitions.set(leaderCount);
+    this.offlinePartitions.set(Math.max(0, image.livePartitionCount - ledCount));
+    this.controllerActive.set(controller.isActive ? 1 : 0);
+    this.brokersFenced.set(fencedCount);
+    this.registrations.set(membership.registrations);
+    this.quorumTerm.set(status.term);
+    this.quorumCommitEnd.set(status.commitEnd);
+    this.quorumLag.set(Math.max(0, status.commitEnd - status.appliedEnd));
+    this.metadataVersion.set(image.metadataVersion);
+    for (const [role, gauge] of this.#roles) gauge.set(role === status.role ? 1 : 0);
   }
 
   answered(api: ApiKey, durationMs: number, isFailed: boolean): void {

@@ -8,7 +8,7 @@ export type PartitionLookup =
   | { readonly kind: "found"; readonly replica: Replica }
   | { readonly kind: "refused"; readonly error: ErrorName; readonly message: string | null };
 
-type Parts = Pick<Services, "replicas" | "metadata" | "store">;
+type Parts = Pick<Services, "nodeId" | "replicas" | "quorum" | "store" | "topics">;
 
 export function lookUpPartition(services: Parts, topicId: TopicId, partition: number): PartitionLookup {
   const replica = services.replicas.find(topicId, partition);
@@ -19,13 +19,16 @@ export function lookUpPartition(services: Parts, topicId: TopicId, partition: nu
 }
 
 function refusalOf(services: Parts, topicId: TopicId, partition: number): PartitionLookup {
-  const topic = services.metadata.image.topic(topicId);
+  const topic = services.quorum.image.topic(topicId);
   if (topic === undefined || topic.isDeleting) return { kind: "refused", error: "UNKNOWN_TOPIC_ID", message: null };
-  if (topic.partitions[partition] === undefined) {
+  const known = topic.partitions[partition];
+  if (known === undefined) {
     const message = `${topic.name} has ${topic.partitions.length} partitions, not one with index ${partition}`;
     return { kind: "refused", error: "UNKNOWN_TOPIC_OR_PARTITION", message };
   }
   const damage = services.store.find(topicId, toPartitionIndex(partition))?.damage;
   if (damage !== undefined) return { kind: "refused", error: "STORAGE_ERROR", message: damage.reason };
+  const failure = known.leader === services.nodeId ? services.topics.failureOf(topicId) : undefined;
+  if (failure?.retriable === true) return { kind: "refused", error: failure.code, message: failure.message };
   return { kind: "refused", error: "NOT_LEADER_OR_FOLLOWER", message: null };
 }

@@ -7,7 +7,8 @@ import { assignOffsets } from "../model/record-batch.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { PartitionEvent } from "../replication/types.ts";
 import type { ReplicaLog, StoreListener } from "../storage/types.ts";
-import { type ProduceEntry, Replica, type TopicLimits } from "./replica.ts";
+import type { TopicLimits } from "./effective-configs.ts";
+import { type ProduceEntry, Replica } from "./replica.ts";
 
 export interface ReplicaManagerEvents {
   onRoomChanged(): void;
@@ -26,6 +27,7 @@ export class ReplicaManager implements StoreListener {
   readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
   readonly #moved = new Ring<Replica>();
   #messageBytesMax = 0;
+  #leaderCount = 0;
   #isRoomPending = false;
 
   constructor(deps: { readonly timers: Timers; readonly events: ReplicaManagerEvents }, self: NodeId) {
@@ -34,8 +36,13 @@ export class ReplicaManager implements StoreListener {
     this.#self = self;
   }
 
-  get count(): number {
-    return this.#byLog.size;
+  /** Partitions led here now. */
+  get leaderCount(): number {
+    return this.#leaderCount;
+  }
+
+  get topicIds(): Iterable<TopicId> {
+    return this.#byTopic.keys();
   }
 
   /** Longest batch that any partition served since the start takes. */
@@ -47,7 +54,18 @@ export class ReplicaManager implements StoreListener {
     return this.#byTopic.get(topicId)?.get(partition);
   }
 
-  /** The log has opened `leaderEpoch` durably: lead it. */
+  /** Led here now, or once in this incarnation. */
+  ofTopic(topicId: TopicId): Iterable<Replica> {
+    return this.#byTopic.get(topicId)?.values() ?? [];
+  }
+
+  /** New limits for what comes from now on. */
+  configure(replica: Replica, limits: TopicLimits): void {
+    this.#messageBytesMax = Math.max(this.#messageBytesMax, limits.maxMessageBytes);
+    replica.limits = limits;
+  }
+
+  /** The log has opened `leaderEpoch` durably, and it was given to this incarnation (D-1): lead it. */
   lead(
     log: ReplicaLog,
     role: {
@@ -57,7 +75,6 @@ export class ReplicaManager implements StoreListener {
       readonly limits: TopicLimits;
     },
   ): void {
-    this.#messageBytesMax = Math.max(this.#messageBytesMax, role.limits.maxMessageBytes);
     let replica = this.#byLog.get(log);
     if (replica === undefined) {
       replica = new Replica({ self: this.#self, topicName: log.topic, log, limits: role.limits });
@@ -66,6 +83,8 @@ export class ReplicaManager implements StoreListener {
       this.#byTopic.set(log.topicId, partitions);
       partitions.set(log.partition, replica);
     }
+    this.configure(replica, role.limits);
+    if (!replica.core.isLeader) this.#leaderCount++;
     const { leaderEpoch, isr, minIsr } = role;
     const { endOffset, writtenEnd, durableEnd, truncations } = log;
     this.step(replica, {
@@ -75,6 +94,15 @@ export class ReplicaManager implements StoreListener {
       minIsr,
       ends: { endOffset, writtenEnd, durableEnd, truncations },
     });
+    this.#wake(replica);
+  }
+
+  /** Leads no more: its producers are answered with `error`, outcome unknown; its readers look again and are told. */
+  resign(replica: Replica, error: ErrorName): void {
+    if (!replica.core.isLeader) return;
+    this.#leaderCount--;
+    this.step(replica, { kind: "resign", error });
+    this.#wake(replica);
   }
 
   /** Serves the topic no more: its producers are answered with `error`, its readers look again and find nothing. */
@@ -83,14 +111,9 @@ export class ReplicaManager implements StoreListener {
     this.#byTopic.delete(topicId);
     for (const replica of replicas) {
       this.#byLog.delete(replica.log);
-      this.step(replica, { kind: "resign", error });
-      this.#wake(replica);
+      this.resign(replica, error);
     }
     return replicas.map((replica) => replica.log);
-  }
-
-  resignAll(error: ErrorName): void {
-    for (const replica of this.#byLog.values()) this.step(replica, { kind: "resign", error });
   }
 
   step(replica: Replica, event: Event): void {

@@ -5,12 +5,7 @@ import type { NodeId } from "../model/ids.ts";
 import { PartitionCore } from "../replication/partition-core.ts";
 import type { WaitingProduce } from "../replication/types.ts";
 import type { ReplicaLog } from "../storage/types.ts";
-
-/** What a topic sets for its partitions, defaults filled in. */
-export interface TopicLimits {
-  readonly maxMessageBytes: number;
-  readonly segmentBytes: number;
-}
+import type { TopicLimits } from "./effective-configs.ts";
 
 /** One batch of a produce request: the core's token. */
 export class ProduceEntry {
@@ -50,7 +45,8 @@ export class Replica {
   readonly topicName: string;
   readonly log: ReplicaLog;
   readonly core: PartitionCore<ProduceEntry>;
-  readonly limits: TopicLimits;
+  /** Of the configuration as last applied. */
+  limits: TopicLimits;
   readonly waiters = new Set<HighWatermarkWaiter>();
   /** Bytes ever accepted here: how much may have come since a reader looked. */
   acceptedBytes = 0;

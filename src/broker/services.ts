@@ -1,33 +1,50 @@
-// What the request handlers work with: the parts of a running broker.
-import type { Uuid } from "../model/ids.ts";
+// What the request handlers work with: the parts of this node that are there from the first moment, and those of a running broker.
+import type { Deadlines } from "../base/deadlines.ts";
+import type { VersionRange } from "../metadata/records.ts";
 import type { BrokerConfig } from "../model/config.ts";
+import type { NodeId, Uuid } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Entropy } from "../ports/entropy.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { Accountant } from "./accountant.ts";
-import type { Deadlines } from "../base/deadlines.ts";
+import type { Controller } from "./controller/controller.ts";
 import type { FetchPurgatory } from "./fetch-purgatory.ts";
 import type { MetadataAnswers } from "./metadata-answers.ts";
-import type { MetadataLog } from "./metadata-log.ts";
 import type { BrokerMetrics } from "./metrics.ts";
 import type { ProduceIntake } from "./produce-intake.ts";
+import type { HostedQuorum } from "./quorum/types.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
 import type { ScanGate } from "./scan-gate.ts";
 import type { TopicReconciler } from "./topic-reconciler.ts";
 
-export interface Services {
+/** From the moment the port listens. The quorum comes with the data directory; it may take long to become one. */
+export interface NodeServices {
   readonly config: BrokerConfig;
+  readonly nodeId: NodeId;
   readonly clock: Clock;
-  readonly entropy: Entropy;
-  readonly checksum: Checksum;
   readonly logger: Logger;
   readonly metrics: BrokerMetrics;
+  /** Of this build. */
+  readonly metadataVersions: VersionRange;
+  /** Largest single message that is taken. */
+  readonly messageBytesMax: number;
+  readonly quorum: HostedQuorum | undefined;
+  readonly controller: Controller | undefined;
+  /** For people: what the start waits for, or what is wrong; null = nothing. */
+  waitingFor(): string | null;
+}
+
+/** Of a running broker. */
+export interface Services extends NodeServices {
+  readonly entropy: Entropy;
+  readonly checksum: Checksum;
   readonly accountant: Accountant;
   readonly deadlines: Deadlines;
   readonly store: LogStore;
-  readonly metadata: MetadataLog;
+  readonly quorum: HostedQuorum;
+  readonly controller: Controller;
   readonly replicas: ReplicaManager;
   readonly topics: TopicReconciler;
   readonly intake: ProduceIntake;
@@ -36,9 +53,7 @@ export interface Services {
   readonly scans: ScanGate;
   /** Runs the work in a later turn. */
   readonly defer: (work: () => void) => void;
-  /** Largest single message that is taken. */
-  readonly messageBytesMax: number;
 }
 
-/** Stands for "none" where a topic id must be given. */
+/** Stands for "none" where a topic id or cluster id must be given. */
 export const ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA" as Uuid;

@@ -10,7 +10,8 @@ import type { Logger } from "../ports/logger.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { MessageTransport } from "../ports/transport.ts";
-import type { StoreIdentity } from "../storage/types.ts";
+import type { RaftSettings } from "../raft/settings.ts";
+import type { ClusterId, DirectoryId, NodeId } from "../model/ids.ts";
 import type { QuorumProbe } from "./quorum/probe.ts";
 
 export interface BrokerDeps {
@@ -30,6 +31,8 @@ export interface BrokerDeps {
   readonly metadataVersions?: { readonly min: number; readonly max: number };
   /** Watches this node's quorum; for simulators. */
   readonly probe?: QuorumProbe;
+  /** In place of the defaults; for simulators and tests. */
+  readonly raftSettings?: Partial<RaftSettings>;
 }
 
 export type BrokerState = "starting" | "running" | "stopping" | "stopped" | "failed";
@@ -42,16 +45,24 @@ export interface Health {
   readonly checks: Readonly<Record<string, string>>;
 }
 
+/** Who a broker is. */
+export interface BrokerIdentity {
+  readonly clusterId: ClusterId;
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+}
+
 export interface Broker {
   /**
-   * Resolves when requests are served. Rejects with the OttlaError that forbids it, everything released again: PORT_IN_USE,
-   * CONFIG_UNREADABLE, DATA_DIR_*, DATA_DAMAGED, DISK_FAILED.
+   * Resolves when requests are served: when there is a quorum, and its controller has let this broker in. Until then it waits, and health() says
+   * for what. Rejects with the OttlaError that forbids it, everything released again: PORT_IN_USE, CONFIG_UNREADABLE, DATA_DIR_*, DATA_DAMAGED,
+   * DISK_FAILED, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION; CLOSED when it is stopped meanwhile.
    */
   start(): Promise<void>;
   /** host:port that clients are told; known once listening. */
   readonly address: string;
   /** Known once started. */
-  readonly identity: StoreIdentity;
+  readonly identity: BrokerIdentity;
   readonly state: BrokerState;
   /** Called once, when a broker that was started must not go on: DISK_FAILED, or a bug (its cause is an AssertionFailure). */
   onFatal(callback: (error: OttlaError) => void): void;

@@ -4,11 +4,12 @@ import { AssertionFailure } from "../../src/base/assert.ts";
 import type { ClientConnection } from "../../src/broker/connection.ts";
 import { Dispatcher } from "../../src/broker/dispatcher.ts";
 import type { Services } from "../../src/broker/services.ts";
+import { OttlaError } from "../../src/model/errors.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { ResponseAssembler } from "../../src/wire/native/codec.ts";
 
-/** A dispatcher whose metadata throws this, and a connection that keeps what is sent. */
-function dispatchWith(thrown: unknown) {
+/** A dispatcher whose quorum throws this, and a connection that keeps what is sent. */
+function dispatchWith(thrown: unknown, stage: "starting" | "running" | "stopping" = "running") {
   const sent: Uint8Array[] = [];
   const defects: unknown[] = [];
   let released = 0;
@@ -20,26 +21,31 @@ function dispatchWith(thrown: unknown) {
     },
   } as unknown as ClientConnection;
   const services = {
-    get metadata() {
+    get quorum() {
       throw thrown;
     },
     clock: { monoMs: () => 1 },
     metrics: { answered: () => undefined },
     logger: { error: () => undefined },
+    waitingFor: () => "waiting for a quorum",
   } as unknown as Services;
   const dispatcher = new Dispatcher(services, (defect) => defects.push(defect));
+  if (stage !== "starting") dispatcher.services = services;
+  dispatcher.isStopping = stage === "stopping";
   const header = { api: API.METADATA, version: 0, correlationId: 5, deadlineMs: 0 };
   dispatcher.dispatch(connection, { header, request: { topics: null, after: null, barrier: false }, bodies: [] }, 10);
   const [message] = sent;
   const assembled = message === undefined ? undefined : new ResponseAssembler({ bodyBytesMax: 1 }).push(message);
   const error = assembled?.kind === "message" ? assembled.message.header.error : undefined;
-  return { error, defects, released, inFlight: dispatcher.inFlightCount };
+  const text = assembled?.kind === "message" ? assembled.message.header.message : undefined;
+  return { error, text, defects, released, inFlight: dispatcher.inFlightCount };
 }
 
 describe("dispatcher", () => {
   test("an unexpected exception answers UNKNOWN_SERVER_ERROR for that request and gives its bytes back", () => {
     expect(dispatchWith(new TypeError("x"))).toEqual({
       error: "UNKNOWN_SERVER_ERROR",
+      text: "x",
       defects: [],
       released: 10,
       inFlight: 0,
@@ -48,6 +54,22 @@ describe("dispatcher", () => {
 
   test("a broken invariant is never answered: the process must stop", () => {
     const failure = new AssertionFailure("x");
-    expect(dispatchWith(failure)).toEqual({ error: undefined, defects: [failure], released: 0, inFlight: 1 });
+    expect(dispatchWith(failure)).toMatchObject({ error: undefined, defects: [failure], released: 0, inFlight: 1 });
+  });
+
+  test("a coded error is the answer", () => {
+    const refusal = new OttlaError("NOT_CONTROLLER", "it is node 2");
+    expect(dispatchWith(refusal)).toMatchObject({ error: "NOT_CONTROLLER", text: "it is node 2", released: 10 });
+  });
+
+  test("clients are told what a starting broker waits for, and that a stopping one stops; nothing else is asked of it", () => {
+    const starting = dispatchWith(new TypeError("never met"), "starting");
+    expect(starting).toMatchObject({
+      error: "BROKER_NOT_AVAILABLE",
+      text: "the broker is starting: waiting for a quorum",
+      released: 10,
+    });
+    const stopping = dispatchWith(new TypeError("never met"), "stopping");
+    expect(stopping).toMatchObject({ error: "BROKER_NOT_AVAILABLE", text: "the broker is stopping", released: 10 });
   });
 });

@@ -205,7 +205,8 @@ describe("waiting", () => {
   });
 
   test("a produce that is not durable by its deadline is answered REQUEST_TIMED_OUT, outcome unknown", async () => {
-    const { client, topicId } = await startWithTopic({ syncMs: 2_000 });
+    const { broker, client, topicId } = await startWithTopic();
+    broker.latencies.syncMs = 2_000;
     const entry = await client.produce(topicId, batchOf(["a"]), { timeoutMs: 20 });
     expect(entry).toMatchObject({ error: "REQUEST_TIMED_OUT", outcome: "unknown", baseOffset: -1 });
   });

@@ -4,14 +4,14 @@ import { utf8Encode } from "../../src/base/bytes.ts";
 import { type Broker, createBroker } from "../../src/broker/broker.ts";
 import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
 import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
-import type { LeaderEpoch, TopicId } from "../../src/model/ids.ts";
-import type { LaneLog } from "../../src/storage/types.ts";
+import type { TopicId } from "../../src/model/ids.ts";
 import { RecordBatchBuilder } from "../../src/model/records.ts";
 import type { Counter, Gauge, Histogram, Metrics } from "../../src/ports/metrics.ts";
 import type { MessageConnection } from "../../src/ports/transport.ts";
 import { type CrashKind, SimDisk } from "../../src/sim/disk.ts";
-import { openLaneLog } from "../../src/storage/lane-log.ts";
-import { decodeMetadataRecord } from "../../src/metadata/codec.ts";
+import { decodeCommand } from "../../src/metadata/codec.ts";
+import { openRaftStore } from "../../src/storage/raft-store.ts";
+import type { RaftStore } from "../../src/storage/raft-types.ts";
 import type { MetadataRecord } from "../../src/metadata/records.ts";
 import { SimNetwork } from "../../src/sim/network.ts";
 import { createSimLogger } from "../../src/sim/sim-ports.ts";
@@ -30,6 +30,7 @@ import type { DecodedResponse } from "../../src/wire/native/protocol.ts";
 const host = await createSimHost();
 const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 };
 const ADDRESS = "node1:7070";
+const NO_WRITE = { hardState: null, resetLogTo: null, cutSuffixTo: null, entries: [], cutPrefixTo: null };
 
 export interface WorldSettings {
   readonly config?: Readonly<Record<string, unknown>>;
@@ -138,21 +139,28 @@ export class BrokerWorld {
     if (kind === "power loss") this.#bootId++;
   }
 
-  /** The metadata log of a stopped broker. */
+  /** The commands in the metadata log of a stopped broker, one after the other. */
   async metadataRecords(): Promise<MetadataRecord[]> {
     const records: MetadataRecord[] = [];
-    await this.#withMetadataLog((lane) =>
-      lane.replay((offset, _epoch, value) => void records.push(decodeMetadataRecord(value, offset))),
-    );
+    await this.#withMetadataLog(async ({ restored }) => {
+      for (const { kind, index, bytes } of restored.log.entries)
+        if (kind === "command") records.push(...decodeCommand(bytes, index));
+    });
     return records;
   }
 
-  /** Puts bytes into the metadata log of a stopped broker, as another build would. */
-  async appendMetadata(value: Uint8Array): Promise<void> {
-    await this.#withMetadataLog((lane) => lane.append([value], 0 as LeaderEpoch, 0));
+  /** Puts a command into the metadata log of a stopped broker, as another build would. */
+  async appendMetadata(bytes: Uint8Array): Promise<void> {
+    await this.#withMetadataLog((store) => {
+      const { entries } = store.restored.log;
+      const last = entries.at(-1);
+      if (last === undefined) throw new Error("an empty metadata log");
+      const entry = { index: last.index + 1, term: last.term, kind: "command" as const, bytes };
+      return store.write({ ...NO_WRITE, entries: [entry] });
+    });
   }
 
-  async #withMetadataLog(work: (lane: LaneLog) => Promise<unknown>): Promise<void> {
+  async #withMetadataLog(work: (store: RaftStore) => Promise<unknown>): Promise<void> {
     const { world } = this;
     const owner = world.startIncarnation("reader");
     const deps = {
@@ -166,9 +174,9 @@ export class BrokerWorld {
       metrics: new KeptMetrics(),
       bootId: "reader",
     };
-    const lane = await world.settle(openLaneLog(deps, { directory: "/data/metadata", segmentBytes: 2 ** 26 }));
-    await world.settle(work(lane));
-    await world.settle(lane.close());
+    const store = await world.settle(openRaftStore(deps, { directory: "/data/metadata", segmentBytes: 2 ** 23 }));
+    await world.settle(work(store));
+    await world.settle(store.close());
   }
 
   /** A connection that has not said Hello. */

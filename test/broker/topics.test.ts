@@ -1,5 +1,6 @@
 // Topics and metadata through the broker: creating, deleting, listing, and what a restart makes of them.
 import { describe, expect, test } from "vitest";
+import { SUPPORTED_METADATA_VERSIONS } from "../../src/metadata/records.ts";
 import { utf8Encode } from "../../src/base/bytes.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { batchOf, BrokerWorld, startWorld, type TestClient } from "./support.ts";
@@ -49,7 +50,7 @@ describe("creating", () => {
     expect(
       topics[0]?.partitions.map(({ index, leader, leaderEpoch, isr }) => [index, leader, leaderEpoch, isr]),
     ).toEqual([0, 1, 2].map((index) => [index, 1, 0, [1]]));
-    expect(brokers).toEqual([{ nodeId: 1, address: "node1:7070" }]);
+    expect(brokers).toEqual([{ nodeId: 1, address: "node1:7070", isFenced: false }]);
     expect(controllerId).toBe(1);
     expect(await client.produce(topicId, batchOf(["a"]), { partition: 2 })).toMatchObject({ error: "NONE" });
   });
@@ -193,13 +194,15 @@ describe("restarts", () => {
     ]);
     expect(new Set(registrations.map(({ incarnationId }) => incarnationId)).size).toBe(5);
     expect(new Set(registrations.map(({ directoryId }) => directoryId)).size).toBe(1);
-    expect(records[0]).toMatchObject({ type: "cluster", metadataVersion: 1 });
+    expect(records[0]).toMatchObject({ type: "cluster", metadataVersion: SUPPORTED_METADATA_VERSIONS.max });
   });
 
   test("D-31: a metadata record that this build does not know refuses the start by name, and again", async () => {
     const { broker } = await startWorld();
     await broker.stop();
-    await broker.appendMetadata(utf8Encode(JSON.stringify({ type: "tiered-storage", version: 1 })));
+    await broker.appendMetadata(
+      utf8Encode(JSON.stringify({ version: 1, records: [{ type: "tiered-storage", version: 1 }] })),
+    );
     for (let attempt = 0; attempt < 2; attempt++) {
       const refusal = expect(broker.start()).rejects;
       await refusal.toMatchObject({ code: "DATA_DIR_NEWER", message: expect.stringContaining("tiered-storage") });

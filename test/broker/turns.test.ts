@@ -1,4 +1,5 @@
 // One connection's pile of work goes on in turns: others come between, nothing is done for one that is gone, order is kept.
+import { toNodeId } from "../../src/model/ids.ts";
 import { describe, expect, test } from "vitest";
 import { Accountant } from "../../src/broker/accountant.ts";
 import { ClientConnection, type ConnectionHost } from "../../src/broker/connection.ts";
@@ -66,7 +67,7 @@ function connect(host: ConnectionHost, remote: string) {
   };
   const connection = new ClientConnection(raw, host);
   connection.clientId = remote;
-  connection.start({ hold: false });
+  connection.start();
   const send = (from: number, count: number) => {
     for (let id = from; id < from + count; id++) {
       const header = { api: API.METADATA, version: 0, correlationId: id, deadlineMs: 0 };
@@ -191,14 +192,21 @@ describe("D-24: what was begun must go on", () => {
 describe("encoded metadata", () => {
   const clock = { now: 0, monoMs: () => clock.now, wallMs: () => 0 };
   const payload = () => new Uint8Array(5_000);
+  const asked = (topics: readonly string[] | null, after: string | null = null, controllerId = 1) => ({
+    topics,
+    after,
+    version: 1,
+    controllerId: toNodeId(controllerId),
+  });
 
   test("is used again for the same request and image, for a second at most", () => {
     const answers = new MetadataAnswers(clock);
-    const all = { topics: null, after: null };
+    const all = asked(null);
     const first = answers.get(all, 1, payload);
     expect(answers.get(all, 1, payload)).toBe(first);
-    expect(answers.get({ topics: ["/"], after: null }, 1, payload)).not.toBe(first);
-    expect(answers.get({ topics: null, after: "null" }, 1, payload)).not.toBe(first);
+    expect(answers.get(asked(["/"]), 1, payload)).not.toBe(first);
+    expect(answers.get(asked(null, "null"), 1, payload)).not.toBe(first);
+    expect(answers.get(asked(null, null, 2), 1, payload), "another controller").not.toBe(first);
     const second = answers.get(all, 2, payload);
     expect(second).not.toBe(first);
     clock.now = 1_000;
@@ -210,12 +218,11 @@ describe("encoded metadata", () => {
 
   test("keeps few, and no short ones", () => {
     const answers = new MetadataAnswers(clock);
-    const all = { topics: null, after: null };
+    const all = asked(null);
     const first = answers.get(all, 1, payload);
-    for (let index = 0; index < 100; index++)
-      answers.get({ topics: [`t${index}`], after: null }, 1, () => new Uint8Array(50));
+    for (let index = 0; index < 100; index++) answers.get(asked([`t${index}`]), 1, () => new Uint8Array(50));
     expect(answers.get(all, 1, payload)).toBe(first);
-    for (let index = 0; index < 8; index++) answers.get({ topics: [`t${index}`], after: null }, 1, payload);
+    for (let index = 0; index < 8; index++) answers.get(asked([`t${index}`]), 1, payload);
     expect(answers.get(all, 1, payload)).not.toBe(first);
   });
 });

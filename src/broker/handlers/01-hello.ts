@@ -1,28 +1,26 @@
 // Hello, the handshake.
 // Versions: 0.
 // Behaviour: answers what this broker is and speaks; must be the first request of a connection (the dispatcher sees to that). A second Hello
-// on the same connection is answered like the first.
-import { present } from "../../base/assert.ts";
-import { NO_LEADER_EPOCH, toNodeId } from "../../model/ids.ts";
+// on the same connection is answered like the first. Answered from the moment the port listens: until the broker belongs to a cluster the
+// cluster id is all zero, until it is registered the broker epoch is -1.
 import type { API } from "../../wire/native/apis.ts";
 import { SUPPORTED_VERSIONS } from "../../wire/native/codec.ts";
 import type { Request } from "../request.ts";
-import type { Services } from "../services.ts";
+import { type NodeServices, ZERO_UUID } from "../services.ts";
 import { SOFTWARE } from "../types.ts";
 
-export function handleHello(services: Services, request: Request<typeof API.HELLO>): void {
-  const { store, metadata, config, logger } = services;
-  const nodeId = toNodeId(config["node.id"]);
+export function handleHello(node: NodeServices, request: Request<typeof API.HELLO>): void {
+  const { quorum, config, logger, nodeId } = node;
   const { clientId, software } = request.body;
   request.connection.clientId = clientId;
   logger.debug("client_connected", { remote: request.connection.remote, clientId, software });
   request.respond({
-    clusterId: present(store.identity.clusterId, "cluster id"),
+    clusterId: quorum?.clusterId ?? ZERO_UUID,
     nodeId,
-    brokerEpoch: metadata.image.broker(nodeId)?.brokerEpoch ?? NO_LEADER_EPOCH,
+    brokerEpoch: quorum?.image.broker(nodeId)?.brokerEpoch ?? -1,
     software: SOFTWARE,
     apis: SUPPORTED_VERSIONS,
-    messageBytesMax: services.messageBytesMax,
+    messageBytesMax: node.messageBytesMax,
     inFlightBytesMax: config["connection.inflight.bytes"],
   });
 }

@@ -1,8 +1,9 @@
 // Metadata: brokers, topics, partitions.
 // Versions: 0 to 1.
 // Behaviour: topics null = all. Sorted by name; a page holds what one answer can (D-38), and `next` names its last topic when more follow.
-// An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them.
-import { present } from "../../base/assert.ts";
+// An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them. Answers come from what
+// this broker has applied, and may be late; with `barrier` (version 1) only the controller answers, and not before it made sure that it still is.
+// Version 0 lists no fenced brokers.
 import { toPartitionIndex } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { PartitionImage, TopicImage } from "../../metadata/image.ts";
@@ -14,6 +15,7 @@ import type {
   TopicMetadata,
 } from "../../wire/native/apis.ts";
 import { encodePayload, topicsOfOnePage } from "../../wire/native/codec.ts";
+import { topicLimitsOf } from "../effective-configs.ts";
 import type { Request } from "../request.ts";
 import { type Services, ZERO_UUID } from "../services.ts";
 
@@ -21,27 +23,40 @@ import { type Services, ZERO_UUID } from "../services.ts";
 const TOPICS_LOOKED_AT = 256;
 const PARTITIONS_LOOKED_AT = 40_000;
 
-export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void {
-  const { metadata, metadataAnswers } = services;
-  const make = () => encodePayload(request.header, answerTo(services, request.body));
-  const { topics, after } = request.body;
-  const asked = { version: request.header.version, topics, after };
-  request.respondEncoded(metadataAnswers.get(asked, metadata.image.endOffset, make));
+export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void | Promise<void> {
+  if (request.body.barrier) return afterBarrier(services, request);
+  answer(services, request);
 }
 
-function answerTo(services: Services, { topics, after }: MetadataRequest): MetadataResponse {
-  const { image } = services.metadata;
+async function afterBarrier(services: Services, request: Request<typeof API.METADATA>): Promise<void> {
+  const refusal = await services.controller.barrier();
+  if (request.isDone) return;
+  if (refusal === null) answer(services, request);
+  else request.fail(refusal.code, refusal.message);
+}
+
+function answer(services: Services, request: Request<typeof API.METADATA>): void {
+  const { quorum, metadataAnswers } = services;
+  const { version } = request.header;
+  const { topics, after } = request.body;
+  const asked = { version, topics, after, controllerId: quorum.controllerId };
+  const make = () => encodePayload(request.header, answerTo(services, request.body, version));
+  request.respondEncoded(metadataAnswers.get(asked, quorum.image.endOffset, make));
+}
+
+function answerTo(services: Services, { topics, after }: MetadataRequest, version: number): MetadataResponse {
+  const { image, controllerId, clusterId } = services.quorum;
   const names = topics === null ? image.topicNames : [...new Set(topics)].sort();
   const start = after === null ? 0 : firstAfter(names, after);
   const brokers = [...image.brokers]
-    .filter((broker) => !broker.isFenced)
-    .map(({ nodeId, address }) => ({ nodeId, address, isFenced: false }));
+    .filter((broker) => version > 0 || !broker.isFenced)
+    .map(({ nodeId, address, isFenced }) => ({ nodeId, address, isFenced }));
   const candidates = candidatesFrom(services, names, start);
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
   const hasMore = start + page.length < names.length;
   return {
-    clusterId: present(services.store.identity.clusterId, "cluster id"),
-    controllerId: services.config["node.id"],
+    clusterId: clusterId ?? ZERO_UUID,
+    controllerId: controllerId ?? -1,
     brokers,
     topics: page,
     next: hasMore ? (page.at(-1)?.name ?? null) : null,
@@ -74,14 +89,15 @@ function firstAfter(names: readonly string[], after: string): number {
 }
 
 function describe(services: Services, name: string): TopicMetadata {
-  const topic = services.metadata.image.topicByName(name);
+  const { image } = services.quorum;
+  const topic = image.topicByName(name);
   if (topic === undefined) return unknownTopic(name);
   return {
     name,
     error: "NONE",
     topicId: topic.topicId,
     isDeleting: topic.isDeleting,
-    maxMessageBytes: topic.configs["max.message.bytes"] ?? services.config["max.message.bytes"],
+    maxMessageBytes: topicLimitsOf(image, topic, services).maxMessageBytes,
     configs: Object.entries(topic.configs).map(([key, value]) => ({ key, value: String(value) })),
     partitions: topic.partitions.map((partition) => describePartition(services, topic, partition)),
   };

@@ -1,12 +1,14 @@
 // CreateTopics.
-// Versions: 0.
-// Behaviour: each topic by itself, in order; one refused leaves the others alone. Answered when the topic is durable in the metadata log and
-// its logs are open, so that a produce sent next is served. `validateOnly` decides and changes nothing. Below the low-space mark: STORAGE_FULL.
+// Versions: 0 to 1.
+// Behaviour: only the controller. Each topic by itself, in order; one refused leaves the others alone. Answered when the topic is committed and
+// the logs of it that are the controller's own are open. `validateOnly` decides and changes nothing. Below the low-space mark: STORAGE_FULL. With a
+// request id (version 1) a creation that is asked for again is answered as done (`partitions` -1: the topic is gone again).
 import { UUID_BYTES, uuidFromBytes, type TopicId } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { type Decision, decideTopic, type TopicContext } from "../../metadata/controller.ts";
 import type { API, CreateTopicsRequest, CreateTopicsResponse } from "../../wire/native/apis.ts";
 import type { Request } from "../request.ts";
+import { Once } from "../request-once.ts";
 import type { Services } from "../services.ts";
 
 type Wish = CreateTopicsRequest["topics"][number];
@@ -16,29 +18,52 @@ export async function handleCreateTopics(
   services: Services,
   request: Request<typeof API.CREATE_TOPICS>,
 ): Promise<void> {
+  const refusal = services.controller.refusal();
+  if (refusal !== undefined) throw refusal;
+  const { topics: wishes, validateOnly, requestId } = request.body;
+  const once = new Once(requestId, wishes.length);
   const topics: Answer[] = [];
-  for (const wish of request.body.topics) {
+  for (const wish of wishes) {
     const isLate = request.isPastDeadline(services.clock.monoMs());
-    topics.push(
-      isLate ? refused(wish, "REQUEST_TIMED_OUT", null) : await create(services, wish, request.body.validateOnly),
-    );
+    if (isLate) topics.push(refused(wish, "BUSY", "the request's time was up before its turn came"));
+    else topics.push(validateOnly ? await validate(services, wish) : await create(services, wish, once));
   }
   request.respond({ topics });
 }
 
-async function create(services: Services, wish: Wish, validateOnly: boolean): Promise<Answer> {
-  if (services.store.isLowOnSpace) return refused(wish, "STORAGE_FULL", null);
-  const context = contextOf(services);
-  if (validateOnly) return answerOf(wish, decideTopic(services.metadata.image, wish, context));
-  const decision = await services.metadata.propose((image) => decideTopic(image, wish, context));
-  if (decision.kind === "refused") return answerOf(wish, decision);
-  const failure = await services.topics.reconcile(context.topicId);
-  // The topic exists and is opened as soon as that works: the client is told what stands in the way now.
-  return failure === undefined ? answerOf(wish, decision) : refused(wish, failure.code, failure.message);
+/** A decision that is not carried out is a read. */
+async function validate(services: Services, wish: Wish): Promise<Answer> {
+  const refusal = await services.controller.barrier();
+  if (refusal !== null) return refused(wish, refusal.code, refusal.message);
+  return answerOf(wish, decideTopic(services.quorum.image, wish, contextOf(services)));
 }
 
-function contextOf(services: Services): TopicContext {
-  const { config, entropy, clock } = services;
+async function create(services: Services, wish: Wish, once: Once): Promise<Answer> {
+  if (services.store.isLowOnSpace) return refused(wish, "STORAGE_FULL", null);
+  const context = contextOf(services);
+  const decision = await services.controller.propose((image) =>
+    once.decide(image, () => decideTopic(image, wish, context)),
+  );
+  if (once.isRepeated) return present(services, wish);
+  const answer = answerOf(wish, decision);
+  // So that a produce sent next is served, where its leader is here. What cannot be opened now is opened as soon as that works.
+  if (answer.topicId !== null) await services.topics.reconcile(answer.topicId);
+  return answer;
+}
+
+/** What is there of a topic that an earlier try has created. */
+function present({ quorum }: Services, { name }: Wish): Answer {
+  const topic = quorum.image.topicByName(name);
+  return {
+    name,
+    error: "NONE",
+    message: null,
+    topicId: topic?.topicId ?? null,
+    partitions: topic?.partitions.length ?? -1,
+  };
+}
+
+function contextOf({ config, entropy, clock }: Services): TopicContext {
   const bytes = new Uint8Array(UUID_BYTES);
   entropy.fill(bytes);
   return {
@@ -56,7 +81,7 @@ function refused(wish: Wish, error: ErrorName, message: string | null): Answer {
 
 function answerOf(wish: Wish, decision: Decision): Answer {
   if (decision.kind === "refused") return refused(wish, decision.error, decision.message);
-  const record = decision.records[0];
+  const record = decision.records.find(({ type }) => type === "topic");
   if (record?.type !== "topic") return refused(wish, "UNKNOWN_SERVER_ERROR", null);
   return { name: wish.name, error: "NONE", message: null, topicId: record.topicId, partitions: record.replicas.length };
 }

@@ -1,0 +1,130 @@
+// The controller's side of registrations and heartbeats: who is let in, who may lead (R-63, R-64), who may go (R-62).
+import { decideRegistration, decideUnfence, type FenceWish, type RegistrationWish } from "../../metadata/controller.ts";
+import type { BrokerImage } from "../../metadata/image.ts";
+import type { Sessions } from "../../metadata/sessions.ts";
+import { OttlaError } from "../../model/errors.ts";
+import type { NodeId, TopicId } from "../../model/ids.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Logger } from "../../ports/logger.ts";
+import type {
+  BrokerHeartbeatRequest,
+  BrokerHeartbeatResponse,
+  RegisterBrokerRequest,
+  RegisterBrokerResponse,
+} from "../../wire/native/quorum-apis.ts";
+import type { MetadataQuorum } from "../quorum/types.ts";
+
+export interface RegistrationsDeps {
+  readonly quorum: Pick<MetadataQuorum, "image" | "propose">;
+  readonly sessions: Sessions;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs work that nobody waits for. */
+  readonly run: (work: Promise<unknown>) => void;
+  readonly onUnfenced: (broker: BrokerImage) => void;
+  readonly onDropped: (nodeId: NodeId, topicIds: readonly TopicId[]) => void;
+  /** True: decided. */
+  readonly fence: (wish: FenceWish) => Promise<boolean>;
+}
+
+export class Registrations {
+  readonly #deps: RegistrationsDeps;
+  /** Being unfenced, or made leader of more. */
+  readonly #unfencing = new Set<NodeId>();
+  /** Logs that may not lead (D-17), as each broker last told. */
+  readonly #damaged = new Map<NodeId, BrokerHeartbeatRequest["damaged"]>();
+
+  constructor(deps: RegistrationsDeps) {
+    this.#deps = deps;
+  }
+
+  /** A new controller knows nothing of before. */
+  begin(): void {
+    this.#damaged.clear();
+  }
+
+  async register(request: RegisterBrokerRequest): Promise<RegisterBrokerResponse> {
+    const { quorum, sessions, clock, logger } = this.#deps;
+    const { nodeId, versionsMin, versionsMax, lastBrokerEpoch, ...rest } = request;
+    const wish = (): RegistrationWish => ({
+      ...rest,
+      nodeId,
+      metadataVersions: { min: versionsMin, max: versionsMax },
+      storedBrokerEpoch: lastBrokerEpoch < 0 ? null : lastBrokerEpoch,
+      hasLiveSession: sessions.isLive(nodeId),
+      nowMs: clock.wallMs(),
+    });
+    const decision = await quorum.propose((image) => decideRegistration(image, wish()));
+    if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+    const broker = quorum.image.broker(nodeId);
+    if (broker?.incarnationId !== request.incarnationId)
+      throw new OttlaError("STALE_BROKER_EPOCH", `node ${nodeId} has registered again since`);
+    sessions.heard(nodeId, clock.monoMs());
+    const { brokerEpoch, restart, address } = broker;
+    if (decision.records.length > 0) logger.info("broker_let_in", { nodeId, brokerEpoch, restart, address });
+    return { brokerEpoch };
+  }
+
+  async heartbeat(request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {
+    const { nodeId } = request;
+    const broker = this.#deps.quorum.image.broker(nodeId);
+    if (
+      broker === undefined ||
+      broker.brokerEpoch !== request.brokerEpoch ||
+      broker.incarnationId !== request.incarnationId
+    ) {
+      const known =
+        broker === undefined ? "is not registered" : `is in broker epoch ${broker.brokerEpoch} of another process`;
+      throw new OttlaError("STALE_BROKER_EPOCH", `node ${nodeId} ${known}, not in ${request.brokerEpoch}`);
+    }
+    this.#deps.sessions.heard(nodeId, this.#deps.clock.monoMs());
+    this.#damaged.set(nodeId, request.damaged);
+    this.#deps.onDropped(nodeId, request.droppedTopics);
+    if (request.wantsShutdown) return this.#letGo(broker);
+    if (this.#hasToUnfence(broker, request)) this.#deps.run(this.#unfence(request));
+    return { isFenced: broker.isFenced, mayShutDown: false };
+  }
+
+  /** R-62: it leads nothing any more before it is told that it may go. */
+  async #letGo({ nodeId, brokerEpoch }: BrokerImage): Promise<BrokerHeartbeatResponse> {
+    const { quorum, sessions, fence } = this.#deps;
+    await fence({ nodeId, brokerEpoch, reason: "shutdown" });
+    const broker = quorum.image.broker(nodeId);
+    const isFenced = broker?.brokerEpoch !== brokerEpoch || broker.isFenced;
+    if (isFenced) sessions.end(nodeId);
+    return { isFenced, mayShutDown: isFenced };
+  }
+
+  #hasToUnfence(broker: BrokerImage, { epochStored, appliedEnd }: BrokerHeartbeatRequest): boolean {
+    if (this.#unfencing.has(broker.nodeId)) return false;
+    if (broker.isFenced) return epochStored && appliedEnd > broker.brokerEpoch;
+    for (const { topic, partition } of this.#deps.quorum.image.leaderlessOn(broker.nodeId))
+      if (this.#isWhole(broker.nodeId, topic.topicId, partition.index)) return true;
+    return false;
+  }
+
+  #isWhole(nodeId: NodeId, topicId: TopicId, partition: number): boolean {
+    const damaged = this.#damaged.get(nodeId) ?? [];
+    return !damaged.some((entry) => entry.topicId === topicId && entry.partitions.includes(partition));
+  }
+
+  /** More partitions than one command takes are given one command after another. */
+  async #unfence({ nodeId, brokerEpoch, appliedEnd, epochStored }: BrokerHeartbeatRequest): Promise<void> {
+    const { quorum, logger, onUnfenced } = this.#deps;
+    const isWhole = (topicId: TopicId, partition: number) => this.#isWhole(nodeId, topicId, partition);
+    const wish = { nodeId, brokerEpoch, isConfirmed: epochStored, appliedEnd, isWhole };
+    this.#unfencing.add(nodeId);
+    try {
+      for (;;) {
+        const decision = await quorum.propose((image) => decideUnfence(image, wish));
+        if (decision.kind === "refused" || decision.records.length === 0) return;
+        const broker = quorum.image.broker(nodeId);
+        if (broker === undefined || !decision.records.some(({ type }) => type === "unfence-broker")) continue;
+        logger.info("broker_unfenced", { nodeId, brokerEpoch });
+        onUnfenced(broker);
+      }
+    } finally {
+      this.#unfencing.delete(nodeId);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// What holds for a topic's partitions on this broker, of all the places where it may be set.
+import { effectiveConfig } from "../metadata/configs.ts";
+import type { MetadataImage, TopicImage } from "../metadata/image.ts";
+import type { TopicConfigKey } from "../model/config.ts";
+import type { NodeId, PartitionIndex } from "../model/ids.ts";
+import type { LogSpec } from "../storage/types.ts";
+
+/** The broker whose view it is, and what its configuration says where nothing else does. */
+export interface TopicDefaults {
+  readonly nodeId: NodeId;
+  readonly config: Readonly<Record<TopicConfigKey, number>>;
+}
+
+export interface TopicLimits {
+  readonly maxMessageBytes: number;
+  readonly segmentBytes: number;
+  readonly indexIntervalBytes: number;
+}
+
+export function topicLimitsOf(image: MetadataImage, topic: TopicImage, { nodeId, config }: TopicDefaults): TopicLimits {
+  const valueOf = (key: TopicConfigKey) => effectiveConfig(image, key, { topic, nodeId, fileValue: config[key] }).value;
+  return {
+    maxMessageBytes: valueOf("max.message.bytes"),
+    segmentBytes: valueOf("segment.bytes"),
+    indexIntervalBytes: valueOf("index.interval.bytes"),
+  };
+}
+
+/** What a log of the topic is made with. */
+export function logSpecOf(topic: TopicImage, partition: PartitionIndex): LogSpec {
+  const segmentBytes = topic.configs["segment.bytes"];
+  const indexIntervalBytes = topic.configs["index.interval.bytes"];
+  return {
+    topicId: topic.topicId,
+    topic: topic.name,
+    partition,
+    ...(segmentBytes === undefined ? {} : { segmentBytes }),
+    ...(indexIntervalBytes === undefined ? {} : { indexIntervalBytes }),
+  };
+}

@@ -1,0 +1,58 @@
+// What a node tells people about its state: one line for each concern, "ok" or what is wrong and what helps.
+import type { OttlaError } from "../model/errors.ts";
+import type { LogStore } from "../storage/types.ts";
+import type { ClusterMember } from "./cluster-member.ts";
+import type { BrokerState, Health } from "./types.ts";
+
+export interface HealthView {
+  readonly state: BrokerState;
+  readonly failure: OttlaError | undefined;
+  readonly store: LogStore | undefined;
+  readonly member: ClusterMember | undefined;
+}
+
+const OPENING = "waiting: the data directory is being opened";
+
+export function healthOf({ state, failure, store, member }: HealthView): Health {
+  const checks: Record<string, string> = {
+    state,
+    disk: store?.isLowOnSpace === true ? "low on space: produce is refused until space is freed" : "ok",
+    logs: logsOf(store),
+    quorum: quorumOf(member),
+    controller: controllerOf(member),
+    registration: member?.membership.describe() ?? OPENING,
+  };
+  if (failure !== undefined) checks["failure"] = failure.message;
+  // A broker without a quorum goes on serving what it leads (Q-21); a fenced one leads nothing.
+  const isReady = state === "running" && member?.membership.isUnfenced === true;
+  return { live: state !== "failed", ready: isReady, checks };
+}
+
+/** What a start waits for, or what is wrong with the node's place in its cluster; null = nothing. */
+export function waitingFor(member: ClusterMember | undefined): string | null {
+  if (member === undefined) return OPENING;
+  const quorum = quorumOf(member);
+  if (quorum !== "ok") return quorum;
+  const registration = member.membership.describe();
+  return registration === "ok" ? null : registration;
+}
+
+function logsOf(store: LogStore | undefined): string {
+  const damaged = [...(store?.logs ?? [])].filter((log) => (log.damage ?? log.readDamage) !== undefined);
+  return damaged.length === 0 ? "ok" : `${damaged.length} damaged: ottla log verify shows where`;
+}
+
+function quorumOf(member: ClusterMember | undefined): string {
+  if (member === undefined) return OPENING;
+  const { trouble, voters } = member.quorum.status;
+  if (trouble !== null) return trouble;
+  const refused = voters.filter(({ isRefused }) => isRefused).map(({ nodeId }) => nodeId);
+  if (refused.length === 0) return "ok";
+  return `the disk of node ${refused.join(", ")} remembers less than it once promised: replace that voter (ottla quorum replace)`;
+}
+
+function controllerOf(member: ClusterMember | undefined): string {
+  const { controllerId } = member?.quorum ?? { controllerId: null };
+  if (controllerId !== null) return `node ${controllerId}`;
+  return "none known: no topic can be created or changed, and no broker comes back, until a majority of the voters is up";
+}
