@@ -132,7 +132,8 @@ describe("slow readers", () => {
       const peers = [await broker.connect(), await broker.connect(), await broker.connect()];
       for (const peer of peers) {
         peer.connection.pause();
-        for (let index = 0; index < 60; index++) void peer.send(API.METADATA, { topics: names, after: null, barrier: false });
+        for (let index = 0; index < 60; index++)
+          void peer.send(API.METADATA, { topics: names, after: null, barrier: false });
       }
       await broker.world.runFor(2_000);
       expect(broker.metrics.values.get("unsent_bytes")).toBeGreaterThan(MiB);
