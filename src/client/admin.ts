@@ -1,20 +1,40 @@
-// Topics, offsets and the cluster, asked and changed.
+// Topics and their configuration, asked and changed; the cluster and its quorum are in admin-cluster.ts.
 import { OttlaError } from "../model/errors.ts";
-import { API, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, type TopicMetadata } from "../wire/native/apis.ts";
+import {
+  API,
+  type CreateTopicsResponse,
+  EARLIEST_TIMESTAMP,
+  LATEST_TIMESTAMP,
+  type TopicMetadata,
+} from "../wire/native/apis.ts";
 import { orAborted } from "./aborted.ts";
+import { alterConfigs, describeConfigs } from "./admin-configs.ts";
+import * as cluster from "./admin-cluster.ts";
 import { backoffMs } from "../link/backoff.ts";
-import { CALL_TIMEOUT_MS, callAny } from "./calls.ts";
+import type {
+  Admin,
+  AlterOptions,
+  BrokerName,
+  CallOptions,
+  ClusterInfo,
+  ConfigChanges,
+  ConfigInfo,
+  ConfigOwner,
+  CreateTopicOptions,
+  DeleteTopicOptions,
+  PartitionOffsets,
+  QuorumInfo,
+  ReadOptions,
+  TopicInfo,
+  VoterOptions,
+} from "./admin-types.ts";
+import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
+import { changeAtController, drawRequestId } from "./controller.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import { lookUpOffsets } from "./offset-lookup.ts";
-import { aBoolean, anInteger, anObject, aSignal, type Checks, checkOptions } from "./options.ts";
+import { aBoolean, aDuration, anInteger, anObject, aSignal, type Checks, checkOptions } from "./options.ts";
 import { checkTopicName } from "./outgoing.ts";
-import type { Admin, ClusterInfo, CreateTopicOptions, PartitionOffsets, TopicInfo } from "./types.ts";
-
-interface DeleteTopicOptions {
-  readonly wait?: boolean;
-  readonly signal?: AbortSignal;
-}
 
 /** What an int32 holds; the broker says which numbers make sense. */
 const AN_INT32 = anInteger(-(2 ** 31), 2 ** 31 - 1);
@@ -24,8 +44,12 @@ const CREATE_CHECKS: Checks<CreateTopicOptions> = {
   configs: anObject,
   ifNotExists: aBoolean,
   validateOnly: aBoolean,
+  timeoutMs: aDuration(),
 };
-const DELETE_CHECKS: Checks<DeleteTopicOptions> = { wait: aBoolean, signal: aSignal };
+const DELETE_CHECKS: Checks<DeleteTopicOptions> = { wait: aBoolean, signal: aSignal, timeoutMs: aDuration() };
+const READ_CHECKS: Checks<ReadOptions> = { linearizable: aBoolean, timeoutMs: aDuration() };
+/** Answers without a topic just created after which the controller is asked whether it is still there. */
+const UNSEEN_MAX = 3;
 
 export class AdminImpl implements Admin {
   readonly #context: ClientContext;
@@ -37,55 +61,69 @@ export class AdminImpl implements Admin {
   async createTopic(name: string, options: CreateTopicOptions = {}): Promise<TopicInfo> {
     checkTopicName(name);
     checkOptions("createTopic", options, CREATE_CHECKS);
-    const validateOnly = options.validateOnly ?? false;
+    const { validateOnly = false, timeoutMs = CALL_TIMEOUT_MS } = options;
+    const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
     const configs = Object.entries(options.configs ?? {}).flatMap(([key, value]) =>
       value === undefined ? [] : [{ key, value: String(value) }],
     );
-    const topic = {
-      name,
-      partitions: options.partitions ?? -1,
-      replicationFactor: options.replicationFactor ?? -1,
-      configs,
-    };
-    const request = { validateOnly, topics: [topic], requestId: null };
-    const answer = await callAny(this.#context, API.CREATE_TOPICS, request, {
-      timeoutMs: CALL_TIMEOUT_MS,
-      isRepeatable: validateOnly,
+    const { partitions = -1, replicationFactor = -1 } = options;
+    const topic = { name, partitions, replicationFactor, configs };
+    const created = await this.#create({ validateOnly, topic, timeoutMs }).catch((thrown: unknown) => {
+      if (thrown instanceof OttlaError && thrown.code === "TOPIC_ALREADY_EXISTS" && options.ifNotExists === true)
+        return undefined;
+      throw thrown;
     });
-    const created = answer.topics[0];
-    if (created === undefined) throw new OttlaError("PROTOCOL_ERROR", "a create answer without the topic");
-    if (created.error === "TOPIC_ALREADY_EXISTS" && options.ifNotExists === true) return this.describeTopic(name);
-    if (created.error !== "NONE") throw refusal(name, created);
-    if (validateOnly) return planned(name, created.partitions, configs);
-    return topicInfoOf(await this.#untilVisible(name, created.topicId));
+    if (created === undefined) return this.describeTopic(name, { timeoutMs });
+    if (validateOnly) return withoutState(name, created.partitions, configs);
+    return await this.#untilVisible(name, { topicId: created.topicId, configs, deadlineMs });
+  }
+
+  async #create(wish: {
+    readonly validateOnly: boolean;
+    readonly topic: {
+      name: string;
+      partitions: number;
+      replicationFactor: number;
+      configs: { key: string; value: string }[];
+    };
+    readonly timeoutMs: number;
+  }): Promise<CreateTopicsResponse["topics"][number]> {
+    const { validateOnly, topic, timeoutMs } = wish;
+    const requestId = validateOnly ? null : drawRequestId(this.#context.rng);
+    const request = { validateOnly, topics: [topic], requestId };
+    const answer = await changeAtController(this.#context, API.CREATE_TOPICS, request, {
+      timeoutMs,
+      refusalOf: ({ topics }) => named(topic.name, topics[0]),
+      // Version 0 has no request id.
+      isRepeatable: (version) => validateOnly || version > 0,
+    });
+    return answer.topics[0] as CreateTopicsResponse["topics"][number];
   }
 
   async deleteTopic(name: string, options: DeleteTopicOptions = {}): Promise<void> {
     checkTopicName(name);
     checkOptions("deleteTopic", options, DELETE_CHECKS);
     if (options.signal?.aborted === true) throw new OttlaError("ABORTED");
-    const answer = await callAny(
-      this.#context,
-      API.DELETE_TOPICS,
-      { names: [name], requestId: null },
-      {
-        timeoutMs: CALL_TIMEOUT_MS,
-        isRepeatable: false,
-      },
-    );
-    const deleted = answer.topics[0];
-    if (deleted === undefined) throw new OttlaError("PROTOCOL_ERROR", "a delete answer without the topic");
-    if (deleted.error !== "NONE") throw refusal(name, deleted);
-    if (options.wait === true) await this.#untilGone(name, options.signal);
+    const request = { names: [name], requestId: drawRequestId(this.#context.rng) };
+    await changeAtController(this.#context, API.DELETE_TOPICS, request, {
+      timeoutMs: options.timeoutMs ?? CALL_TIMEOUT_MS,
+      refusalOf: ({ topics }) => named(name, topics[0]),
+      isRepeatable: (version) => version > 0,
+    });
+    if (options.wait === true) await this.#untilGone(name, options);
   }
 
-  async listTopics(): Promise<TopicInfo[]> {
-    return (await this.#context.metadata.list()).map(topicInfoOf);
+  async listTopics(options: ReadOptions = {}): Promise<TopicInfo[]> {
+    checkOptions("listTopics", options, READ_CHECKS);
+    return (await this.#context.metadata.list(options)).map(topicInfoOf);
   }
 
-  async describeTopic(name: string): Promise<TopicInfo> {
+  async describeTopic(name: string, options: ReadOptions = {}): Promise<TopicInfo> {
     checkTopicName(name);
-    return topicInfoOf(await this.#context.metadata.refresh(name));
+    checkOptions("describeTopic", options, READ_CHECKS);
+    const { metadata } = this.#context;
+    const { linearizable = false, timeoutMs = CALL_TIMEOUT_MS } = options;
+    return topicInfoOf(await (linearizable ? metadata.read(name, timeoutMs) : metadata.refresh(name)));
   }
 
   async offsets(topic: string): Promise<PartitionOffsets[]> {
@@ -103,53 +141,117 @@ export class AdminImpl implements Admin {
     }));
   }
 
-  async describeCluster(): Promise<ClusterInfo> {
-    const { clusterId, controllerId, brokers } = await this.#context.metadata.cluster();
-    return { clusterId, controllerId, brokers };
+  async alterTopicConfigs(topic: string, changes: ConfigChanges, options: AlterOptions = {}): Promise<void> {
+    checkTopicName(topic);
+    await alterConfigs(this.#context, { owner: { topic }, changes, options });
+  }
+
+  async alterBrokerConfigs(broker: BrokerName, changes: ConfigChanges, options: AlterOptions = {}): Promise<void> {
+    await alterConfigs(this.#context, { owner: { broker }, changes, options });
+  }
+
+  async describeConfigs(owner: ConfigOwner, options: ReadOptions = {}): Promise<ConfigInfo[]> {
+    checkOptions("describeConfigs", options, READ_CHECKS);
+    return await describeConfigs(this.#context, owner, options);
+  }
+
+  async describeCluster(options: CallOptions = {}): Promise<ClusterInfo> {
+    return await cluster.describeCluster(this.#context, options);
+  }
+
+  async describeQuorum(options: CallOptions = {}): Promise<QuorumInfo> {
+    return await cluster.describeQuorum(this.#context, options);
+  }
+
+  async addVoter(nodeId: number, options: VoterOptions = {}): Promise<void> {
+    await cluster.changeQuorum(this.#context, "add", nodeId, options);
+  }
+
+  async removeVoter(nodeId: number, options: VoterOptions = {}): Promise<void> {
+    await cluster.changeQuorum(this.#context, "remove", nodeId, options);
+  }
+
+  async replaceVoter(nodeId: number, options: VoterOptions = {}): Promise<void> {
+    await cluster.changeQuorum(this.#context, "replace", nodeId, options);
+  }
+
+  async transferLeadership(nodeId: number, options: CallOptions = {}): Promise<void> {
+    await cluster.changeQuorum(this.#context, "transfer", nodeId, options);
+  }
+
+  async raiseMetadataVersion(version: number, options: CallOptions = {}): Promise<void> {
+    await cluster.raiseMetadataVersion(this.#context, version, options);
   }
 
   /** Created is when the topic can be used: listed, with a leader for each partition. */
-  async #untilVisible(name: string, topicId: string | null): Promise<TopicMetadata> {
+  async #untilVisible(
+    name: string,
+    made: {
+      /** null: an earlier try made it, and somebody has deleted it since. */
+      readonly topicId: string | null;
+      readonly configs: readonly { key: string; value: string }[];
+      readonly deadlineMs: number;
+    },
+  ): Promise<TopicInfo> {
     const { alarms, metadata, rng } = this.#context;
-    const deadlineMs = alarms.nowMs() + CALL_TIMEOUT_MS;
+    const { topicId, configs, deadlineMs } = made;
+    if (topicId === null) return withoutState(name, 0, configs);
+    let unseenCount = 0;
     for (let attempt = 1; ; attempt++) {
-      const topic = await metadata.refresh(name).catch(unlessMissing);
-      const isThere = topic !== undefined && (topicId === null || topic.topicId === topicId);
-      if (isThere && topic.partitions.every(({ leader }) => leader >= 0)) return topic;
+      const mustBeNew = unseenCount >= UNSEEN_MAX;
+      const reading = mustBeNew ? metadata.read(name, deadlineMs - alarms.nowMs()) : metadata.refresh(name);
+      const topic = await reading.catch(unlessPassing);
+      if (topic?.topicId !== topicId) {
+        // Gone again, or made anew by somebody else.
+        if (mustBeNew && topic !== null) return withoutState(name, 0, configs);
+        unseenCount++;
+      } else if (topic.partitions.every(({ leader }) => leader >= 0)) return topicInfoOf(topic);
       const waitMs = backoffMs(attempt, rng);
       if (alarms.nowMs() + waitMs > deadlineMs) {
-        throw new OttlaError("REQUEST_TIMED_OUT", `${name} was created, but not all its partitions have a leader yet`);
+        const message = `${name} was created, but not all its partitions have a leader yet`;
+        throw new OttlaError("REQUEST_TIMED_OUT", message, { outcome: "appended" });
       }
       await alarms.sleep(waitMs);
     }
   }
 
-  async #untilGone(name: string, signal: AbortSignal | undefined): Promise<void> {
+  async #untilGone(name: string, { signal, timeoutMs = Infinity }: DeleteTopicOptions): Promise<void> {
     const { alarms, metadata, rng } = this.#context;
+    const deadlineMs = alarms.nowMs() + timeoutMs;
     let topicId: string | undefined;
     for (let attempt = 1; ; attempt++) {
-      const topic = await metadata.refresh(name).catch(unlessMissing);
+      const topic = await metadata.refresh(name).catch(unlessPassing);
       topicId ??= topic?.topicId;
       // Another id: gone, and made anew by somebody else.
-      if (topic === undefined || topic.topicId !== topicId) return;
-      await orAborted(alarms.sleep(backoffMs(attempt, rng)), signal);
+      if (topic === undefined || (topic !== null && topic.topicId !== topicId)) return;
+      const waitMs = backoffMs(attempt, rng);
+      if (alarms.nowMs() + waitMs > deadlineMs) {
+        const message = `${name} is marked for deletion, but still there`;
+        throw new OttlaError("REQUEST_TIMED_OUT", message, { outcome: "appended" });
+      }
+      await orAborted(alarms.sleep(waitMs), signal);
     }
   }
 }
 
-function unlessMissing(error: unknown): undefined {
-  if (error instanceof OttlaError && error.code === "UNKNOWN_TOPIC_OR_PARTITION") return undefined;
-  throw error;
+/** After a change: undefined = there is no such topic, for sure. null = nobody could say. */
+function unlessPassing(error: unknown): undefined | null {
+  if (!(error instanceof OttlaError)) throw error;
+  if (error.code === "UNKNOWN_TOPIC_OR_PARTITION") return error.cause === undefined ? undefined : null;
+  if (error.retriable) return null;
+  throw new OttlaError(error.code, error.message, { outcome: "appended", hint: error.hint, cause: error });
 }
 
-function refusal(
+function named(
   name: string,
-  row: { readonly error: TopicMetadata["error"]; readonly message: string | null },
-): OttlaError {
-  return new OttlaError(row.error, row.message ?? `${name}: ${new OttlaError(row.error).message}`);
+  row: { readonly error: TopicMetadata["error"]; readonly message: string | null } | undefined,
+): { readonly error: TopicMetadata["error"]; readonly message: string | null } {
+  if (row === undefined) return { error: "PROTOCOL_ERROR", message: "an answer without the topic" };
+  return { error: row.error, message: row.message ?? `${name}: ${new OttlaError(row.error).message}` };
 }
 
-function planned(name: string, count: number, configs: readonly { key: string; value: string }[]): TopicInfo {
+/** A topic that there is not yet, or no longer. */
+function withoutState(name: string, count: number, configs: readonly { key: string; value: string }[]): TopicInfo {
   const partitions = Array.from({ length: Math.max(0, count) }, (_, index) => ({
     index,
     error: "NONE" as const,

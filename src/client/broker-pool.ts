@@ -1,10 +1,20 @@
-// All brokers that the client knows: the ones it was told to start with, and the ones that metadata named.
+// All brokers that the client knows: the ones it was told to start with, and the ones that metadata named; and which is the controller.
 import { OttlaError } from "../model/errors.ts";
 import { TransportError } from "../ports/transport.ts";
+import type { MetadataResponse } from "../wire/native/apis.ts";
+import type { Alarm } from "../link/alarms.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import { BrokerLink, type LinkContext } from "./broker-link.ts";
 
 const DEFAULT_PORT = 7070;
+/** A broker that has not answered by then may hang: the next one is tried beside it. */
+const STAGGER_MS = 300;
+/** How long a broker that failed a call comes after all others. */
+const SHUN_MS = 2_000;
+/** How long a new connection is waited for while there is an open one, although to a shunned broker. */
+const INSTEAD_OF_SHUNNED_MS = 500;
+/** `controllerId` when nobody has named one. */
+const NO_CONTROLLER = -1;
 
 /** host:port of what people write. */
 export function normalAddress(text: string): string {
@@ -20,11 +30,18 @@ function wasRefused(error: OttlaError): boolean {
   return error.cause instanceof TransportError && error.cause.kind === "refused";
 }
 
+type ClusterPart = Pick<MetadataResponse, "clusterId" | "controllerId" | "brokers" | "metadataEnd">;
+
 export class BrokerPool {
   readonly #context: LinkContext;
   readonly #bootstrap: readonly string[];
   readonly #links = new Map<string, BrokerLink>();
+  readonly #shunnedUntilMs = new Map<BrokerLink, number>();
   #addressOfNode: ReadonlyMap<number, string> = new Map();
+  #fenced: ReadonlySet<string> = new Set();
+  #clusterId: string | undefined;
+  #metadataEnd = -1;
+  #controllerId = NO_CONTROLLER;
   #turn = 0;
   #isClosed = false;
   #wasRefusedByAll = false;
@@ -35,10 +52,34 @@ export class BrokerPool {
     this.#turn = context.rng.below(Math.max(1, bootstrap.length));
   }
 
-  /** Takes the list of brokers from metadata. */
-  learn(brokers: readonly { readonly nodeId: number; readonly address: string }[]): void {
-    if (brokers.length === 0) return;
-    this.#addressOfNode = new Map(brokers.map((broker) => [broker.nodeId, normalAddress(broker.address)]));
+  /**
+   * Takes the brokers and the controller from metadata. What is older than something seen before changes nothing: brokers learn of changes
+   * one after another. An answer of another cluster (its disks were wiped) is always news.
+   */
+  learn(answer: ClusterPart): void {
+    if (answer.brokers.length === 0) return;
+    // Who is the controller does not stand in the log: of that even an old answer may know more than nothing.
+    if (this.#controllerId === NO_CONTROLLER) this.#controllerId = answer.controllerId;
+    if (this.isOld(answer)) return;
+    this.#metadataEnd =
+      answer.clusterId === this.#clusterId ? Math.max(this.#metadataEnd, answer.metadataEnd) : answer.metadataEnd;
+    this.#clusterId = answer.clusterId;
+    this.#controllerId = answer.controllerId;
+    const addresses = answer.brokers.map((broker) => [broker.nodeId, normalAddress(broker.address)] as const);
+    this.#addressOfNode = new Map(addresses);
+    this.#fenced = new Set(
+      answer.brokers.flatMap(({ address, isFenced }) => (isFenced ? [normalAddress(address)] : [])),
+    );
+  }
+
+  /** Something newer is known; of a broker that does not say how old its answer is nothing counts as old. */
+  isOld({ clusterId, metadataEnd }: Pick<ClusterPart, "clusterId" | "metadataEnd">): boolean {
+    return clusterId === this.#clusterId && metadataEnd >= 0 && metadataEnd < this.#metadataEnd;
+  }
+
+  /** A change was made below this end: older answers do not have it. */
+  expect(metadataEnd: number): void {
+    this.#metadataEnd = Math.max(this.#metadataEnd, metadataEnd);
   }
 
   /** When `any` failed last, every address had refused the connection. */
@@ -51,33 +92,106 @@ export class BrokerPool {
     return address === undefined ? undefined : this.#link(address);
   }
 
-  /** Any open connection, or else one attempt on each known address in turn. Rejects with CONNECTION_FAILED. */
+  /** Where changes of the cluster go, as far as is known. */
+  get controller(): BrokerLink | undefined {
+    return this.linkOfNode(this.#controllerId);
+  }
+
+  /** The controller did not answer as one. Whoever named it is asked again only after others. */
+  forgetController(): void {
+    this.#controllerId = NO_CONTROLLER;
+    this.#turn++;
+  }
+
+  /** The broker failed a call: others come first for a while. */
+  shun(connection: BrokerConnection): void {
+    for (const link of this.#links.values()) {
+      if (link.current === connection) this.#shunnedUntilMs.set(link, this.#context.alarms.nowMs() + SHUN_MS);
+    }
+  }
+
+  /** An open connection, or else the first that can be made. Rejects with CONNECTION_FAILED. */
   async any(): Promise<BrokerConnection> {
     if (this.#isClosed) throw new OttlaError("CLOSED");
-    for (const link of this.#links.values()) if (link.current !== undefined) return link.current;
-    const addresses = [...new Set([...this.#addressOfNode.values(), ...this.#bootstrap])];
-    const failures: OttlaError[] = [];
-    for (let count = 0; count < addresses.length; count++) {
-      const address = addresses[(this.#turn + count) % addresses.length] as string;
-      try {
-        return await this.#link(address).get();
-      } catch (error) {
-        failures.push(error as OttlaError);
-      }
-    }
-    this.#turn++;
-    this.#wasRefusedByAll = failures.every(wasRefused);
-    const first = failures[0];
-    if (this.#isClosed || first?.code === "CLOSED") throw new OttlaError("CLOSED");
-    // A peer that answers but speaks something else will not get better by trying again.
-    if (first !== undefined && failures.every((failure) => !failure.retriable)) throw first;
-    throw new OttlaError("CONNECTION_FAILED", failures.map((failure) => failure.message).join("; "), { cause: first });
+    const links = this.#inTurn();
+    const open = links.filter((link) => link.current !== undefined);
+    const best = open.find((link) => !this.#isShunned(link));
+    if (best?.current !== undefined) return best.current;
+    const closed = links.filter((link) => link.current === undefined);
+    const shunned = open[0]?.current;
+    if (shunned === undefined) return await this.#firstOf(closed);
+    if (closed.length === 0) return shunned;
+    const instead = () => new OttlaError("CONNECTION_FAILED");
+    const { alarms } = this.#context;
+    return await alarms.within(this.#firstOf(closed), INSTEAD_OF_SHUNNED_MS, instead).catch(() => shunned);
   }
 
   /** Resolves when what was handed over is sent, soon at the latest. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#links.values()].map((link) => link.close()));
+  }
+
+  /** Every known broker once, beginning with the one whose turn it is; fenced ones, which are likely to be away, last. */
+  #inTurn(): BrokerLink[] {
+    const known = [...this.#addressOfNode.values(), ...this.#bootstrap];
+    const addresses = [...new Set([...known.filter((address) => !this.#fenced.has(address))])];
+    const start = this.#turn % Math.max(1, addresses.length);
+    const rotated = [...addresses.slice(start), ...addresses.slice(0, start), ...this.#fenced];
+    const links = new Set(rotated.map((address) => this.#link(address)));
+    // An open connection to an address that nobody names any more is better than none.
+    for (const link of this.#links.values()) if (link.current !== undefined) links.add(link);
+    return [...links];
+  }
+
+  #isShunned(link: BrokerLink): boolean {
+    const untilMs = this.#shunnedUntilMs.get(link);
+    return untilMs !== undefined && untilMs > this.#context.alarms.nowMs();
+  }
+
+  /** One attempt on each, the next one begun when the one before failed or lets wait for itself. */
+  async #firstOf(links: readonly BrokerLink[]): Promise<BrokerConnection> {
+    try {
+      return await this.#race(links);
+    } catch (thrown) {
+      const failures = thrown instanceof AggregateError ? (thrown.errors as OttlaError[]) : [];
+      this.#turn++;
+      this.#wasRefusedByAll = failures.every(wasRefused);
+      const [first] = failures;
+      if (this.#isClosed || first?.code === "CLOSED") throw new OttlaError("CLOSED", undefined, { cause: thrown });
+      // A peer that answers but speaks something else will not get better by trying again.
+      if (first !== undefined && failures.every((failure) => !failure.retriable)) throw first;
+      const message = failures.map((failure) => failure.message).join("; ");
+      throw new OttlaError("CONNECTION_FAILED", message, { cause: first });
+    }
+  }
+
+  #race(links: readonly BrokerLink[]): Promise<BrokerConnection> {
+    return new Promise((resolve, reject) => {
+      const failures: OttlaError[] = [];
+      let startedCount = 0;
+      let alarm: Alarm | undefined;
+      const startNext = () => {
+        alarm?.cancel();
+        const link = links[startedCount];
+        if (link === undefined) return;
+        startedCount++;
+        if (startedCount < links.length) alarm = this.#context.alarms.after(STAGGER_MS, startNext);
+        link.get().then(
+          (connection) => {
+            alarm?.cancel();
+            startedCount = links.length;
+            resolve(connection);
+          },
+          (error: unknown) => {
+            failures.push(error as OttlaError);
+            if (failures.length === links.length) reject(new AggregateError(failures));
+            else startNext();
+          },
+        );
+      };
+      startNext();
+    });
   }
 
   #link(address: string): BrokerLink {

@@ -1,4 +1,4 @@
-// Single requests with retries: to any broker, for everything but produce and fetch.
+// Single requests with retries, to any broker, for everything but produce, fetch and changes of the cluster.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { ApiKey, ApiTypes } from "../wire/native/apis.ts";
 import type { Alarms } from "../link/alarms.ts";
@@ -8,6 +8,8 @@ import type { Rng } from "../base/rng.ts";
 
 /** For one call that is not produce or fetch, retries included. */
 export const CALL_TIMEOUT_MS = 30_000;
+/** What one broker gets to answer a question before another is asked; doubled with each try. */
+const TRY_TIMEOUT_MS = 3_000;
 
 export interface CallContext {
   readonly alarms: Alarms;
@@ -15,62 +17,59 @@ export interface CallContext {
   readonly rng: Rng;
 }
 
-export interface CallOptions {
-  /** Retries included. */
+export interface CallOptions<K extends ApiKey> {
+  /** All tries together. */
   readonly timeoutMs: number;
-  /** True: doing it twice is as good as once, so a lost answer is asked for again. */
-  readonly isRepeatable: boolean;
+  /** Why this answer will not do and another broker is to be asked. */
+  readonly faultOf?: (response: ApiTypes[K]["response"]) => OttlaError | undefined;
 }
 
-/** Asks any broker. */
+/** Asks any broker something that may be asked twice. */
 export async function callAny<K extends ApiKey>(
   context: CallContext,
   api: K,
   request: ApiTypes[K]["request"],
-  options: CallOptions,
+  options: CallOptions<K>,
 ): Promise<ApiTypes[K]["response"]> {
-  const { alarms } = context;
+  const { alarms, pool } = context;
   const deadlineMs = alarms.nowMs() + options.timeoutMs;
+  let tryMs = TRY_TIMEOUT_MS;
   return await retrying(context, deadlineMs, async (leftMs) => {
     const failed = () => new OttlaError("CONNECTION_FAILED", "no broker answered in time");
-    const connection = await alarms.within(context.pool.any(), leftMs, failed);
+    const connection = await alarms.within(pool.any(), leftMs, failed);
+    const thisTryMs = Math.max(1, Math.min(tryMs, deadlineMs - alarms.nowMs()));
+    tryMs *= 2;
     try {
-      return await connection.call(api, request, Math.max(1, deadlineMs - alarms.nowMs()));
+      const response = await connection.call(api, request, thisTryMs, { isPatient: true });
+      const fault = options.faultOf?.(response);
+      if (fault !== undefined) throw fault;
+      return response;
     } catch (error) {
-      throw options.isRepeatable || isKnownUndone(asOttlaError(error)) ? error : new Final(asOttlaError(error));
+      pool.shun(connection);
+      throw error;
     }
   });
 }
 
-/** Runs `attempt` until it succeeds, fails for good, or the deadline has passed; then rejects with its last error. */
+/**
+ * Runs `attempt` until it succeeds, fails for good, or the deadline has passed; then rejects with its last error. For good is what is not
+ * retriable, and what `isFinal` says.
+ */
 export async function retrying<T>(
   context: { readonly alarms: Alarms; readonly rng: Rng },
   deadlineMs: number,
   attempt: (leftMs: number) => Promise<T>,
+  isFinal: (error: OttlaError) => boolean = () => false,
 ): Promise<T> {
   for (let count = 1; ; count++) {
     const leftMs = deadlineMs - context.alarms.nowMs();
     try {
       return await attempt(Math.max(1, leftMs));
     } catch (thrown) {
-      if (thrown instanceof Final) throw thrown.error;
       const error = asOttlaError(thrown);
       const pauseMs = backoffMs(count, context.rng);
-      if (!error.retriable || context.alarms.nowMs() + pauseMs >= deadlineMs) throw error;
+      if (!error.retriable || isFinal(error) || context.alarms.nowMs() + pauseMs >= deadlineMs) throw error;
       await context.alarms.sleep(pauseMs);
     }
   }
-}
-
-/** Ends `retrying` with its error, however retriable that is. */
-class Final {
-  readonly error: OttlaError;
-
-  constructor(error: OttlaError) {
-    this.error = error;
-  }
-}
-
-function isKnownUndone(error: OttlaError): boolean {
-  return error.code === "BUSY" || error.code === "BROKER_NOT_AVAILABLE" || error.code === "CONNECTION_FAILED";
 }

@@ -2,7 +2,9 @@
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { batchSizeAt, DECOMPRESSED_BYTES_MAX, isControlBatchAt, lastOffsetAt } from "../model/record-batch.ts";
 import { decodeRecords } from "../model/records.ts";
+import type { TopicMetadata } from "../wire/native/apis.ts";
 import { BatchView } from "./batch-view.ts";
+import { CALL_TIMEOUT_MS, retrying } from "./calls.ts";
 import { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { type Chunk, Fetcher } from "./fetcher.ts";
@@ -21,6 +23,7 @@ import {
   oneOf,
   withDefaults,
 } from "./options.ts";
+import { isConfirmedGone } from "./stale.ts";
 import { startPositionFault } from "./start-position.ts";
 import type { ConsumedRecord, Consumer, ConsumerOptions, RecordBatchView, StartPosition } from "./types.ts";
 
@@ -202,7 +205,7 @@ export class ConsumerImpl implements Consumer {
     const { topics, partitions: wanted, from, untilEnd } = this.#options;
     const partitions: ConsumerPartition[] = [];
     for (const name of new Set(topics)) {
-      const topic = await this.#context.metadata.refresh(name);
+      const topic = await this.#lookUp(name);
       const indexes = wanted ?? topic.partitions.map((partition) => partition.index);
       for (const index of new Set(indexes)) {
         if (partitionOf(topic, index) === undefined) {
@@ -229,6 +232,12 @@ export class ConsumerImpl implements Consumer {
     if (this.#isClosed) return;
     this.#fetcher = new Fetcher(this.#context, this.#options, { partitions, onProgress: () => this.#notify() });
     this.#fetcher.plan();
+  }
+
+  /** That the topic does not exist must be certain. */
+  #lookUp(name: string): Promise<TopicMetadata> {
+    const { alarms, metadata } = this.#context;
+    return retrying(this.#context, alarms.nowMs() + CALL_TIMEOUT_MS, () => metadata.refresh(name), isConfirmedGone);
   }
 
   #takeBuffered(): Given | undefined {

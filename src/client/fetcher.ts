@@ -12,7 +12,7 @@ import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { lookUpOffsets, resolveStarts } from "./offset-lookup.ts";
-import { isDamage, isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+import { isConfirmedGone, isDamage, isStale, MISSING_MAX } from "./stale.ts";
 
 export interface FetchSettings {
   readonly minBytes: number;
@@ -346,8 +346,7 @@ export class Fetcher {
         this.#context.alarms.after(waitMs, unblock);
       },
       (error: unknown) => {
-        const { code } = asOttlaError(error);
-        if (isTopicGone(code)) this.#missing(partition);
+        if (isConfirmedGone(asOttlaError(error))) this.#missing(partition);
         this.#context.alarms.after(waitMs, unblock);
       },
     );

@@ -1,8 +1,11 @@
 // What the client knows of topics: ids, limits, leaders. Filled on demand, refreshed when an answer shows that it is stale; the
-// requests of one moment travel as one.
-import { OttlaError } from "../model/errors.ts";
+// requests of one moment travel as one. Brokers learn of changes one after another, so what a broker says may be older than what is
+// known here: it never replaces it, and that a topic does not exist is believed only when the controller says so.
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { API, type MetadataResponse, type PartitionMetadata, type TopicMetadata } from "../wire/native/apis.ts";
+import { backoffMs } from "../link/backoff.ts";
 import { CALL_TIMEOUT_MS, callAny, type CallContext } from "./calls.ts";
+import { readAtController } from "./controller.ts";
 import type { TopicInfo } from "./types.ts";
 
 interface Waiter {
@@ -11,12 +14,33 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
+interface Known {
+  readonly topic: TopicMetadata;
+  /** How much of the metadata log the broker knew that said so; -1 = it did not say. */
+  readonly end: number;
+}
+
+export interface ReadOptions {
+  /** True: what is answered was so at some moment during the call. Needs a controller. */
+  readonly linearizable?: boolean;
+  readonly timeoutMs?: number;
+}
+
 /** Names per request, so that 249-byte names fit an envelope. */
 const NAMES_PER_REQUEST = 200;
+/** Brokers that know less than this client are passed over this often; then the old answer has to do. */
+const OLD_ANSWERS_MAX = 4;
+/** For the controller to confirm that a topic does not exist. */
+const CONFIRM_TIMEOUT_MS = 5_000;
+/** Topics known not to exist that are remembered. */
+const ABSENT_MAX = 1_000;
 
 export class MetadataCache {
   readonly #context: CallContext;
-  readonly #topics = new Map<string, TopicMetadata>();
+  readonly #topics = new Map<string, Known>();
+  /** Name -> metadata end at which there was no such topic. */
+  readonly #absent = new Map<string, number>();
+  #clusterId: string | undefined;
   #waiters: Waiter[] = [];
   #isRunning = false;
 
@@ -26,15 +50,18 @@ export class MetadataCache {
 
   /** What is known without asking. */
   peek(name: string): TopicMetadata | undefined {
-    return this.#topics.get(name);
+    return this.#topics.get(name)?.topic;
   }
 
   get(name: string): Promise<TopicMetadata> {
     const known = this.#topics.get(name);
-    return known === undefined ? this.refresh(name) : Promise.resolve(known);
+    return known === undefined ? this.refresh(name) : Promise.resolve(known.topic);
   }
 
-  /** Asks anew. Rejects with the topic's error, UNKNOWN_TOPIC_OR_PARTITION above all, or when no broker answers. */
+  /**
+   * Asks anew. Rejects with the topic's error, or when no broker answers. UNKNOWN_TOPIC_OR_PARTITION: the controller says so, or, with a
+   * `cause`, there was no controller that could (isConfirmedGone of stale.ts).
+   */
   refresh(name: string): Promise<TopicMetadata> {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ name, resolve, reject });
@@ -42,22 +69,19 @@ export class MetadataCache {
     });
   }
 
-  /** All topics, page by page, sorted by name. */
-  async list(): Promise<TopicMetadata[]> {
-    const found: TopicMetadata[] = [];
-    await this.#pages(null, (page) => found.push(...page.topics));
-    return found;
+  /** The topic as the controller knows it now. */
+  async read(name: string, timeoutMs: number): Promise<TopicMetadata> {
+    const errors = await this.#askController([name], timeoutMs);
+    const topic = this.peek(name);
+    const error = errors.get(name);
+    if (topic === undefined || error !== undefined) throw error ?? unknownTopic(name);
+    return topic;
   }
 
-  /** Asks for the brokers alone. */
-  async cluster(): Promise<MetadataResponse> {
-    const request = { topics: [], after: null, barrier: false };
-    const response = await callAny(this.#context, API.METADATA, request, {
-      timeoutMs: CALL_TIMEOUT_MS,
-      isRepeatable: true,
-    });
-    this.#context.pool.learn(response.brokers);
-    return response;
+  /** All topics, sorted by name. */
+  async list({ linearizable = false, timeoutMs = CALL_TIMEOUT_MS }: ReadOptions = {}): Promise<TopicMetadata[]> {
+    const pages = linearizable ? await this.#consistentPages(timeoutMs) : await this.#pages(null, timeoutMs);
+    return pages.flatMap((page) => page.topics);
   }
 
   /** Never rejects: each waiter is told. */
@@ -78,19 +102,13 @@ export class MetadataCache {
   }
 
   async #ask(names: readonly string[], waiters: readonly Waiter[]): Promise<void> {
-    const errors = new Map<string, OttlaError>();
     try {
-      await this.#pages(names, (page) => {
-        for (const topic of page.topics) {
-          if (topic.error === "NONE") this.#topics.set(topic.name, merged(this.#topics.get(topic.name), topic));
-          else
-            errors.set(
-              topic.name,
-              new OttlaError(topic.error, `${topic.name}: ${new OttlaError(topic.error).message}`),
-            );
-        }
-        for (const [name, error] of errors) if (error.code === "UNKNOWN_TOPIC_OR_PARTITION") this.#topics.delete(name);
-      });
+      const errors = new Map<string, OttlaError>();
+      const missing: string[] = [];
+      for (const page of await this.#pages(names, CALL_TIMEOUT_MS)) missing.push(...this.#take(page, errors));
+      if (missing.length > 0) {
+        for (const [name, error] of await this.#confirm(missing, CONFIRM_TIMEOUT_MS)) errors.set(name, error);
+      }
       for (const waiter of waiters) this.#tell(waiter, errors.get(waiter.name));
     } catch (error) {
       for (const waiter of waiters) waiter.reject(error);
@@ -98,30 +116,142 @@ export class MetadataCache {
   }
 
   #tell(waiter: Waiter, error: OttlaError | undefined): void {
-    const topic = this.#topics.get(waiter.name);
+    const topic = this.peek(waiter.name);
     if (topic !== undefined && error === undefined) waiter.resolve(topic);
-    else waiter.reject(error ?? new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${waiter.name}: no such topic`));
+    else waiter.reject(error ?? unknownTopic(waiter.name));
   }
 
-  async #pages(topics: readonly string[] | null, visit: (page: MetadataResponse) => void): Promise<void> {
-    let after: string | null = null;
-    do {
-      const page: MetadataResponse = await callAny(
-        this.#context,
-        API.METADATA,
-        { topics, after, barrier: false },
-        { timeoutMs: CALL_TIMEOUT_MS, isRepeatable: true },
-      );
-      this.#context.pool.learn(page.brokers);
-      visit(page);
-      // A page that does not move on would never end.
-      if (page.next !== null && after !== null && page.next <= after) {
-        throw new OttlaError("PROTOCOL_ERROR", "a page of metadata that does not move on");
+  /** Takes what is news. Returns the names of which the broker, no older than what is known here, knows no topic. */
+  #take(page: MetadataResponse, errors: Map<string, OttlaError>): string[] {
+    this.#enter(page.clusterId);
+    const missing: string[] = [];
+    const end = page.metadataEnd;
+    for (const topic of page.topics) {
+      const { name } = topic;
+      const known = this.#topics.get(name);
+      const newestEnd = Math.max(known?.end ?? -1, this.#absent.get(name) ?? -1);
+      if (end >= 0 && end < newestEnd) continue;
+      if (topic.error === "UNKNOWN_TOPIC_OR_PARTITION") missing.push(name);
+      else if (topic.error !== "NONE") errors.set(name, new OttlaError(topic.error, refusalText(topic)));
+      else {
+        this.#topics.set(name, { topic: merged(known?.topic, topic), end });
+        this.#absent.delete(name);
       }
-      after = page.next;
-    } while (after !== null);
+    }
+    return missing;
+  }
+
+  /** Positions in the log of one cluster say nothing about another's. */
+  #enter(clusterId: string): void {
+    if (clusterId === this.#clusterId) return;
+    this.#clusterId = clusterId;
+    this.#absent.clear();
+    for (const [name, { topic }] of this.#topics) this.#topics.set(name, { topic, end: -1 });
+  }
+
+  /** Errors by name: of topics that do not exist, or of which nobody could say so. */
+  async #confirm(names: readonly string[], timeoutMs: number): Promise<Map<string, OttlaError>> {
+    try {
+      return await this.#askController(names, timeoutMs);
+    } catch (thrown) {
+      const cause = asOttlaError(thrown);
+      // A broker of the release before speaks no barrier: its word has to do.
+      if (cause.code !== "UNSUPPORTED_VERSION") return new Map(names.map((name) => [name, unconfirmed(name, cause)]));
+      return new Map(names.map((name) => [name, this.#gone(name, -1)]));
+    }
+  }
+
+  /** Asks the controller, and takes its answer; the errors that it has. */
+  async #askController(names: readonly string[], timeoutMs: number): Promise<Map<string, OttlaError>> {
+    const errors = new Map<string, OttlaError>();
+    const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
+    for (const page of await turnPages((after) => this.#controllerPage({ topics: names, after }, deadlineMs))) {
+      for (const name of this.#take(page, errors)) errors.set(name, this.#gone(name, page.metadataEnd));
+    }
+    return errors;
+  }
+
+  #gone(name: string, end: number): OttlaError {
+    this.#topics.delete(name);
+    this.#forget(name, end);
+    return unknownTopic(name);
+  }
+
+  #forget(name: string, end: number): void {
+    this.#absent.delete(name);
+    this.#absent.set(name, end);
+    for (const oldest of this.#absent.keys()) {
+      if (this.#absent.size <= ABSENT_MAX) return;
+      this.#absent.delete(oldest);
+    }
+  }
+
+  async #pages(topics: readonly string[] | null, timeoutMs: number): Promise<MetadataResponse[]> {
+    const { pool } = this.#context;
+    let oldCount = 0;
+    const faultOf = (answer: MetadataResponse): OttlaError | undefined => {
+      if (!pool.isOld(answer) || ++oldCount >= OLD_ANSWERS_MAX) return undefined;
+      return new OttlaError("BROKER_NOT_AVAILABLE", "the broker knows less of the cluster than this client");
+    };
+    return await turnPages(async (after) => {
+      const request = { topics, after, barrier: false };
+      const page = await callAny(this.#context, API.METADATA, request, { timeoutMs, faultOf });
+      pool.learn(page);
+      return page;
+    });
+  }
+
+  /** Pages that all show the same state: read again while changes come in between. */
+  async #consistentPages(timeoutMs: number): Promise<MetadataResponse[]> {
+    const { alarms, rng } = this.#context;
+    const deadlineMs = alarms.nowMs() + timeoutMs;
+    for (let attempt = 1; ; attempt++) {
+      const pages = await turnPages((after) => this.#controllerPage({ topics: null, after }, deadlineMs));
+      if (pages.every((page) => page.metadataEnd === pages[0]?.metadataEnd)) return pages;
+      const waitMs = backoffMs(attempt, rng);
+      if (alarms.nowMs() + waitMs >= deadlineMs) {
+        throw new OttlaError("REQUEST_TIMED_OUT", "the list of topics changed while it was read, again and again");
+      }
+      await alarms.sleep(waitMs);
+    }
+  }
+
+  async #controllerPage(
+    what: { readonly topics: readonly string[] | null; readonly after: string | null },
+    deadlineMs: number,
+  ): Promise<MetadataResponse> {
+    const { alarms, pool } = this.#context;
+    const timeoutMs = Math.max(1, deadlineMs - alarms.nowMs());
+    const page = await readAtController(this.#context, API.METADATA, { ...what, barrier: true }, { timeoutMs });
+    pool.learn(page);
+    return page;
   }
 }
+
+async function turnPages(pageAfter: (after: string | null) => Promise<MetadataResponse>): Promise<MetadataResponse[]> {
+  const pages: MetadataResponse[] = [];
+  let after: string | null = null;
+  do {
+    const page: MetadataResponse = await pageAfter(after);
+    pages.push(page);
+    // A page that does not move on would never end.
+    if (page.next !== null && after !== null && page.next <= after) {
+      throw new OttlaError("PROTOCOL_ERROR", "a page of metadata that does not move on");
+    }
+    after = page.next;
+  } while (after !== null);
+  return pages;
+}
+
+const unknownTopic = (name: string): OttlaError =>
+  new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${name}: no such topic`);
+
+function unconfirmed(name: string, cause: OttlaError): OttlaError {
+  const message = `${name}: this broker knows no such topic, and no controller could confirm it (${cause.message})`;
+  return new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", message, { cause });
+}
+
+const refusalText = (topic: TopicMetadata): string => `${topic.name}: ${new OttlaError(topic.error).message}`;
 
 /** The fresh topic, except for partitions of which a newer leader epoch is known: brokers learn of changes one after another. */
 function merged(known: TopicMetadata | undefined, fresh: TopicMetadata): TopicMetadata {

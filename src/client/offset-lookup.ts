@@ -1,5 +1,5 @@
 // Where offsets are: the start, the end, and the first record of a time, asked of the partitions' leaders.
-import { OttlaError, type ErrorName } from "../model/errors.ts";
+import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
 import {
   API,
   EARLIEST_TIMESTAMP,
@@ -36,13 +36,33 @@ export async function lookUpOffsets(context: ClientContext, queries: readonly Of
   const found = new Map<number, number>();
   await retrying(context, context.alarms.nowMs() + CALL_TIMEOUT_MS, async (leftMs) => {
     const groups = await groupByLeader(context, queries, found);
-    for (const group of groups) {
-      const connection = await group.link.get();
-      const response = await connection.call(API.LIST_OFFSETS, { entries: group.entries }, leftMs);
-      await take(context, { queries, group, response, found });
-    }
+    for (const group of groups) await askGroup(context, { queries, group, found, leftMs });
   });
   return queries.map((_, index) => found.get(index) ?? -1);
+}
+
+async function askGroup(
+  context: ClientContext,
+  asked: {
+    readonly queries: readonly OffsetQuery[];
+    readonly group: Group;
+    readonly found: Map<number, number>;
+    readonly leftMs: number;
+  },
+): Promise<void> {
+  const { queries, group, found, leftMs } = asked;
+  let response: ListOffsetsResponse;
+  try {
+    const connection = await group.link.get();
+    response = await connection.call(API.LIST_OFFSETS, { entries: group.entries }, leftMs);
+  } catch (thrown) {
+    // The broker is away: its partitions may be led by another one soon.
+    const topics = new Set(group.indexes.map((index) => queries[index]?.topic ?? ""));
+    if (isStale(asOttlaError(thrown).code))
+      await Promise.allSettled([...topics].map((name) => context.metadata.refresh(name)));
+    throw thrown;
+  }
+  await take(context, { queries, group, response, found });
 }
 
 async function groupByLeader(

@@ -5,6 +5,7 @@ import type { TopicMetadata } from "../wire/native/apis.ts";
 import { Accumulator, type PlacedRecord } from "./accumulator.ts";
 import { orAborted } from "./aborted.ts";
 import type { Alarm } from "../link/alarms.ts";
+import { backoffMs } from "../link/backoff.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import {
@@ -24,6 +25,7 @@ import { partitionOfKey } from "./partitioner.ts";
 import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
 import { FlushTracker } from "./flush-tracker.ts";
 import { type BatchFate, Sender, withOutcome } from "./sender.ts";
+import { isConfirmedGone } from "./stale.ts";
 import type { OutgoingRecord, Producer, ProducerOptions, SendOptions, SendResult, TopicInfo } from "./types.ts";
 
 interface PendingSend extends BatchWaiter {
@@ -260,11 +262,11 @@ export class ProducerImpl implements Producer {
     this.#accept(send, metadata);
   }
 
-  /** Fetches the topic's metadata; its sends queue up meanwhile. */
+  /** Fetches the topic's metadata; its sends queue up meanwhile, each until its own deadline. */
   #load(topic: string): void {
     const queue = new Ring<PendingSend>();
     this.#byTopic.set(topic, queue);
-    this.#context.metadata.get(topic).then(
+    this.#loadMetadata(topic, queue).then(
       () => {
         this.#byTopic.delete(topic);
         for (let send = queue.shift(); send !== undefined; send = queue.shift()) if (!send.isSettled) this.#admit(send);
@@ -275,6 +277,23 @@ export class ProducerImpl implements Producer {
         for (let send = queue.shift(); send !== undefined; send = queue.shift()) this.#rejectSend(send, failure);
       },
     );
+  }
+
+  /** Tries for as long as somebody waits; that the topic does not exist must be certain. */
+  async #loadMetadata(topic: string, queue: Ring<PendingSend>): Promise<void> {
+    const { alarms, metadata, rng } = this.#context;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await metadata.get(topic);
+        return;
+      } catch (thrown) {
+        const error = asOttlaError(thrown);
+        if (!error.retriable || isConfirmedGone(error)) throw error;
+        dropSettled(queue);
+        if (queue.length === 0) return;
+      }
+      await alarms.sleep(backoffMs(attempt, rng));
+    }
   }
 
   #wait(send: PendingSend, queue: Ring<PendingSend>): void {
@@ -419,6 +438,11 @@ export class ProducerImpl implements Producer {
     this.#room?.resolve();
     this.#room = undefined;
   }
+}
+
+/** From the front on: sends time out in their order, if not cancelled. */
+function dropSettled(queue: Ring<PendingSend>): void {
+  while (queue.peek()?.isSettled === true) queue.shift();
 }
 
 function refuseDeleting(topic: TopicMetadata): void {

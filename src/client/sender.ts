@@ -21,7 +21,7 @@ import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import type { Lane, ProduceBatch } from "./produce-batch.ts";
-import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
 
 export interface SenderOptions {
   readonly requestTimeoutMs: number;
@@ -341,7 +341,7 @@ export class Sender {
   }
 
   #missing(lane: Lane, error: OttlaError | undefined): void {
-    if (error !== undefined && !isTopicGone(error.code)) return;
+    if (error !== undefined && !isConfirmedGone(error)) return;
     if (++lane.missingCount < MISSING_MAX) return;
     const gone =
       error ?? new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${lane.topic}-${lane.partition} does not exist`);

@@ -1,5 +1,5 @@
 // What errors say about the client's picture of the cluster.
-import type { ErrorName } from "../model/errors.ts";
+import type { ErrorName, OttlaError } from "../model/errors.ts";
 
 /** The metadata may be old: ask again before trying again. */
 export function isStale(code: ErrorName): boolean {
@@ -27,5 +27,10 @@ export function isTopicGone(code: ErrorName): boolean {
   return code === "UNKNOWN_TOPIC_OR_PARTITION" || code === "UNKNOWN_TOPIC_ID";
 }
 
-/** Answers in a row that must say so before a topic that was there counts as gone: brokers learn of changes one after another. */
+/** The controller itself said so: no broker that lags, and no cluster without a controller. */
+export function isConfirmedGone(error: OttlaError): boolean {
+  return isTopicGone(error.code) && error.cause === undefined;
+}
+
+/** Answers in a row that must say so before a topic that was there counts as gone; its name may be about to be made anew. */
 export const MISSING_MAX = 5;

@@ -1,7 +1,9 @@
 // The public types of the client: what `connect()` gives, and what goes in and out of a producer, a consumer and an admin.
-import type { ErrorName, OttlaError } from "../model/errors.ts";
-import type { TopicConfigKey } from "../model/config.ts";
+import type { OttlaError } from "../model/errors.ts";
 import type { CompressionName } from "../ports/codecs.ts";
+import type { Admin, TopicInfo } from "./admin-types.ts";
+
+export type * from "./admin-types.ts";
 
 /** 0: no answer. 1: the leader wrote it (survives a killed process). "all": every in-sync replica synced it (survives power loss). */
 export type Acks = 0 | 1 | "all";
@@ -157,57 +159,6 @@ export interface Consumer extends AsyncIterable<ConsumedRecord> {
   position(topic: string, partition: number): number | undefined;
   /** Ends iteration; always ends itself. */
   close(): Promise<void>;
-}
-
-export interface TopicInfo {
-  readonly name: string;
-  readonly topicId: string;
-  readonly isDeleting: boolean;
-  readonly maxMessageBytes: number;
-  readonly configs: Readonly<Record<string, string>>;
-  readonly partitions: readonly PartitionInfo[];
-}
-
-export interface PartitionInfo {
-  readonly index: number;
-  /** NONE, or what is wrong with it; STORAGE_ERROR beside a leader: it met damage when it read, and goes on serving the rest. */
-  readonly error: ErrorName;
-  readonly leader: number;
-  readonly leaderEpoch: number;
-  readonly replicas: readonly number[];
-  readonly isr: readonly number[];
-}
-
-export interface PartitionOffsets {
-  readonly partition: number;
-  readonly startOffset: number;
-  readonly endOffset: number;
-}
-
-export interface ClusterInfo {
-  readonly clusterId: string;
-  readonly controllerId: number;
-  readonly brokers: readonly { readonly nodeId: number; readonly address: string }[];
-}
-
-export interface CreateTopicOptions {
-  /** Default: the broker's num.partitions. */
-  readonly partitions?: number;
-  readonly replicationFactor?: number;
-  readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
-  readonly ifNotExists?: boolean;
-  readonly validateOnly?: boolean;
-}
-
-export interface Admin {
-  createTopic(name: string, options?: CreateTopicOptions): Promise<TopicInfo>;
-  /** Marked for deletion when it resolves; with `wait`, gone from the list. */
-  deleteTopic(name: string, options?: { readonly wait?: boolean; readonly signal?: AbortSignal }): Promise<void>;
-  listTopics(): Promise<TopicInfo[]>;
-  /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
-  describeTopic(name: string): Promise<TopicInfo>;
-  offsets(topic: string): Promise<PartitionOffsets[]>;
-  describeCluster(): Promise<ClusterInfo>;
 }
 
 export interface ConnectOptions {

@@ -14,6 +14,14 @@ export interface AnswerHandler<K extends ApiKey> {
   onFailure(error: OttlaError, isFromBroker: boolean): void;
 }
 
+export interface RequestCall<K extends ApiKey> {
+  readonly request: ApiTypes[K]["request"];
+  readonly bodies: readonly Uint8Array[];
+  readonly timeoutMs: number;
+  /** True: a timeout is only the end of this request. Else a peer that has said nothing meanwhile is cut off. */
+  readonly isPatient?: boolean;
+}
+
 interface Pending {
   readonly api: ApiKey;
   readonly handler: AnswerHandler<ApiKey>;
@@ -86,31 +94,35 @@ export class BrokerConnection {
     return answer;
   }
 
+  /** The version that requests of this api have on this connection; undefined: the peer does not speak it. */
+  versionOf(api: ApiKey): number | undefined {
+    return this.#versions.get(api);
+  }
+
   /** A request with one answer and no bodies. */
-  call<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], timeoutMs: number): Promise<ApiTypes[K]["response"]> {
+  call<K extends ApiKey>(
+    api: K,
+    request: ApiTypes[K]["request"],
+    timeoutMs: number,
+    how: { readonly isPatient?: boolean } = {},
+  ): Promise<ApiTypes[K]["response"]> {
     return new Promise((resolve, reject) => {
-      this.request(api, { request, bodies: [], timeoutMs }, { onAnswer: resolve, onFailure: reject });
+      this.request(api, { request, bodies: [], timeoutMs, ...how }, { onAnswer: resolve, onFailure: reject });
     });
   }
 
-  request<K extends ApiKey>(
-    api: K,
-    call: {
-      readonly request: ApiTypes[K]["request"];
-      readonly bodies: readonly Uint8Array[];
-      readonly timeoutMs: number;
-    },
-    handler: AnswerHandler<K>,
-  ): void {
+  request<K extends ApiKey>(api: K, call: RequestCall<K>, handler: AnswerHandler<K>): void {
     const version = this.#versions.get(api);
-    if (this.#closed !== undefined) return handler.onFailure(this.#closed, false);
+    if (this.#closed !== undefined) return handler.onFailure(this.#closed, true);
     if (version === undefined) return handler.onFailure(unsupported(api, this.#connection.remote), true);
     const correlationId = this.#takeId();
     const header = { api, version, correlationId, deadlineMs: Math.ceil(call.timeoutMs) };
     const messages = encoded(() => encodeRequest(header, call.request, call.bodies));
     if (messages instanceof OttlaError) return handler.onFailure(messages, true);
     const sentMs = this.#alarms.nowMs();
-    const alarm = this.#alarms.after(call.timeoutMs, () => this.#timeOut(correlationId, sentMs));
+    const alarm = this.#alarms.after(call.timeoutMs, () =>
+      this.#timeOut(correlationId, call.isPatient === true ? -Infinity : sentMs),
+    );
     this.#pending.set(correlationId, { api, handler: handler as unknown as AnswerHandler<ApiKey>, alarm });
     this.#connection.send(messages);
   }
@@ -172,6 +184,7 @@ export class BrokerConnection {
     pending.handler.onAnswer(response as ApiTypes[ApiKey]["response"], bodies, isLast);
   }
 
+  /** `sentMs`: a peer that has said nothing since is cut off. */
   #timeOut(correlationId: number, sentMs: number): void {
     const pending = this.#pending.get(correlationId);
     if (pending === undefined) return;

@@ -181,7 +181,7 @@ export const ERRORS = {
     41,
     true,
     "this node is not the controller",
-    "ask the node that the metadata names as controller",
+    "clients find the controller by themselves; ottla quorum status shows it, or why there is none",
   ),
   STALE_BROKER_EPOCH: row(
     30,
@@ -382,7 +382,8 @@ export class OttlaError extends Error {
   readonly hint: string;
   /**
    * On errors of produce, what became of the batch. On errors of admin changes (create, delete, alter, quorum): "unknown" when a try of
-   * the call may have taken effect all the same; not set when nothing was changed for sure.
+   * the call may have taken effect all the same, "appended" when it did and what was waited for afterwards did not come, not set when
+   * nothing was changed for sure.
    */
   readonly outcome: Outcome | undefined;
 

@@ -268,15 +268,4 @@ describe("admin", () => {
     await time.until(Promise.all(["a", "b", "c", "a"].map((name) => admin.describeTopic(name))));
     expect(broker.of(API.METADATA).length - before).toBe(1);
   });
-
-  it("does not repeat a change whose answer was lost", async () => {
-    const { broker, time, admin } = await setUp();
-    broker.isSilent = true;
-    const creating = failure(admin.createTopic("a"));
-    await time.pass(100);
-    broker.cutAll();
-    await time.pass(1_000);
-    expect(await creating).toMatchObject({ code: "CONNECTION_LOST" });
-    expect(broker.of(API.CREATE_TOPICS)).toHaveLength(1);
-  });
 });

@@ -181,7 +181,10 @@ export class FakeBroker {
     if (header.api === API.LIST_OFFSETS)
       return this.#listOffsets(connection, request as OneOf<typeof API.LIST_OFFSETS>);
     if (header.api === API.CREATE_TOPICS) return this.#create(connection, request as OneOf<typeof API.CREATE_TOPICS>);
-    this.#delete(connection, request as OneOf<typeof API.DELETE_TOPICS>);
+    if (header.api === API.DELETE_TOPICS) return this.#delete(connection, request as OneOf<typeof API.DELETE_TOPICS>);
+    const { api, version, correlationId } = header;
+    const refused = { api, version, correlationId, more: false, error: "UNSUPPORTED_VERSION", message: null } as const;
+    connection.send(encodeResponse(refused, null, []));
   }
 
   #answer<K extends ApiKey>(

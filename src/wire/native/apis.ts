@@ -4,6 +4,8 @@ import type { NodeId, TopicId, Uuid } from "../../model/ids.ts";
 import type { ErrorName, Outcome } from "../../model/errors.ts";
 import type * as quorum from "./quorum-apis.ts";
 
+export type { ChangeQuorumRequest, QuorumRole } from "./quorum-apis.ts";
+
 export const API = {
   HELLO: 1,
   METADATA: 2,

@@ -1,0 +1,166 @@
+// The public types of an admin: topics, configuration, the cluster and its quorum.
+import type { ErrorName } from "../model/errors.ts";
+import type { TopicConfigKey } from "../model/config.ts";
+import type { ConfigSource, QuorumRole } from "../wire/native/apis.ts";
+
+export interface TopicInfo {
+  readonly name: string;
+  readonly topicId: string;
+  readonly isDeleting: boolean;
+  readonly maxMessageBytes: number;
+  readonly configs: Readonly<Record<string, string>>;
+  readonly partitions: readonly PartitionInfo[];
+}
+
+export interface PartitionInfo {
+  readonly index: number;
+  /** NONE, or what is wrong with it; STORAGE_ERROR beside a leader: it met damage when it read, and goes on serving the rest. */
+  readonly error: ErrorName;
+  /** -1 = none. */
+  readonly leader: number;
+  readonly leaderEpoch: number;
+  readonly replicas: readonly number[];
+  readonly isr: readonly number[];
+}
+
+export interface PartitionOffsets {
+  readonly partition: number;
+  readonly startOffset: number;
+  readonly endOffset: number;
+}
+
+export interface BrokerInfo {
+  readonly nodeId: number;
+  readonly address: string;
+  /** Leads nothing for now: it is away, stopping or starting. */
+  readonly isFenced: boolean;
+  readonly role: "controller" | "voter" | "learner" | "observer";
+}
+
+export interface ClusterInfo {
+  readonly clusterId: string;
+  /** -1 = none known. */
+  readonly controllerId: number;
+  readonly brokers: readonly BrokerInfo[];
+  /** 0 = not known. */
+  readonly metadataVersion: number;
+  /** Null: the broker is of a release that does not tell. */
+  readonly quorum: QuorumInfo | null;
+}
+
+export interface VoterInfo {
+  readonly nodeId: number;
+  readonly directoryId: string;
+  /** In the configuration, but without a vote yet. */
+  readonly isLearner: boolean;
+  /** How far its log is durable; -1 = not known. */
+  readonly endOffset: number;
+  /** Entries behind the commit end; -1 = not known. */
+  readonly lagEntries: number;
+  /** Since the leader heard from it; -1 = not known. */
+  readonly lagMs: number;
+  /** It came back on an old image of its disk: it is not listened to until it is replaced. */
+  readonly isRefused: boolean;
+}
+
+export interface QuorumInfo {
+  /** Null: there is no cluster yet. */
+  readonly clusterId: string | null;
+  /** The node that answered, and what it is. Only the leader knows how far the voters are. */
+  readonly nodeId: number;
+  readonly role: QuorumRole;
+  /** -1 = none known. */
+  readonly leaderId: number;
+  readonly term: number;
+  readonly commitEnd: number;
+  readonly metadataVersion: number;
+  /** Metadata versions that the build of the node supports. */
+  readonly supportedVersions: { readonly min: number; readonly max: number };
+  readonly voters: readonly VoterInfo[];
+  /** For people: what the node waits for. */
+  readonly waitingFor: string | null;
+}
+
+export interface ConfigInfo {
+  readonly key: string;
+  readonly value: string;
+  readonly source: ConfigSource;
+  /** Read at the start of a broker: it cannot be altered. */
+  readonly isReadOnly: boolean;
+}
+
+/** The deadline of the call, retries included. */
+export interface CallOptions {
+  /** Default 30,000. */
+  readonly timeoutMs?: number;
+}
+
+export interface ReadOptions extends CallOptions {
+  /** True: what is answered was so at some moment during the call; needs a controller. Default false: may be a little old. */
+  readonly linearizable?: boolean;
+}
+
+export interface CreateTopicOptions extends CallOptions {
+  /** Default: the broker's num.partitions. */
+  readonly partitions?: number;
+  readonly replicationFactor?: number;
+  readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
+  readonly ifNotExists?: boolean;
+  readonly validateOnly?: boolean;
+}
+
+export interface DeleteTopicOptions extends CallOptions {
+  /** Wait until it is gone from the list. */
+  readonly wait?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface AlterOptions extends CallOptions {
+  readonly validateOnly?: boolean;
+}
+
+/** null takes the key away: what stands below it applies again. */
+export type ConfigChanges = Readonly<Record<string, string | number | null>>;
+
+/** A node id, or "default": what applies to all brokers that have nothing of their own. */
+export type BrokerName = number | "default";
+export type ConfigOwner = { readonly topic: string } | { readonly broker: BrokerName };
+
+export interface VoterOptions extends CallOptions {
+  /** Default: the disk that the node is registered with; for `removeVoter` the one that votes. */
+  readonly directoryId?: string;
+}
+
+/**
+ * Changes go to the controller, which is found by itself, also while it changes: the calls are tried again until `timeoutMs`. A rejected
+ * change has an `outcome`: "unknown" = a try was not answered, and it may have been carried out, or may still be; "appended" = it was
+ * carried out, and what was waited for afterwards did not come; not set = nothing was changed, for sure.
+ */
+export interface Admin {
+  /** Resolves when the topic can be used: each partition has a leader. */
+  createTopic(name: string, options?: CreateTopicOptions): Promise<TopicInfo>;
+  /** Marked for deletion when it resolves; with `wait`, gone from the list. */
+  deleteTopic(name: string, options?: DeleteTopicOptions): Promise<void>;
+  listTopics(options?: ReadOptions): Promise<TopicInfo[]>;
+  /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
+  describeTopic(name: string, options?: ReadOptions): Promise<TopicInfo>;
+  offsets(topic: string): Promise<PartitionOffsets[]>;
+
+  /** All of the changes or none. */
+  alterTopicConfigs(topic: string, changes: ConfigChanges, options?: AlterOptions): Promise<void>;
+  alterBrokerConfigs(broker: BrokerName, changes: ConfigChanges, options?: AlterOptions): Promise<void>;
+  /** Every key with its value and where it comes from. A broker's are asked of that broker. */
+  describeConfigs(owner: ConfigOwner, options?: ReadOptions): Promise<ConfigInfo[]>;
+
+  describeCluster(options?: CallOptions): Promise<ClusterInfo>;
+  /** As the leader sees it, or, when it cannot be reached, any broker. */
+  describeQuorum(options?: CallOptions): Promise<QuorumInfo>;
+  /** One change at a time; each resolves when it is done. Their default `timeoutMs` is 60,000. */
+  addVoter(nodeId: number, options?: VoterOptions): Promise<void>;
+  removeVoter(nodeId: number, options?: VoterOptions): Promise<void>;
+  /** The voter of this node id on its old disk by the one on its present disk. */
+  replaceVoter(nodeId: number, options?: VoterOptions): Promise<void>;
+  transferLeadership(nodeId: number, options?: CallOptions): Promise<void>;
+  /** Never lowered; all registered brokers must support it. */
+  raiseMetadataVersion(version: number, options?: CallOptions): Promise<void>;
+}
