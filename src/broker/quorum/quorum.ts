@@ -454,7 +454,9 @@ class Quorum implements HostedQuorum {
   /** Anything may have changed in the core. */
   #progress(): void {
     const host = this.#host;
-    if (host === undefined || (this.#closing !== undefined && host.core.role !== "leader")) return;
+    if (host === undefined) return;
+    this.#membership.onProgress();
+    if (this.#closing !== undefined && host.core.role !== "leader") return;
     const { core } = host;
     const applied = this.#machine.configuration;
     this.#contacts.follow([core.log.end > 0 ? core.configuration : undefined, applied?.configuration]);
@@ -462,7 +464,6 @@ class Quorum implements HostedQuorum {
     host.isTicking = !isRemoved;
     this.#controllership.onProgress();
     this.#proposals.onProgress();
-    this.#membership.onProgress();
     this.#server.onProgress();
     this.#watchLeader();
     this.#lookWhetherCaughtUp(false);
