@@ -119,10 +119,6 @@ class BrokerShell implements Broker {
   async #start(): Promise<void> {
     const startedMs = this.#deps.clock.monoMs();
     try {
-      votersOf(this.#config);
-      this.#connections.startSweeping();
-      // The port first: a taken one must leave the data directory untouched. Other nodes and DescribeQuorum are answered from here on.
-      this.#listener = await this.#listen();
       this.#opening = this.#open();
       // A failure ends the start even when what it was waiting for never comes; a stop lets a recovery end, but waits for no quorum.
       const member = await Promise.race([this.#opening, this.#ended]);
@@ -156,6 +152,10 @@ class BrokerShell implements Broker {
 
   async #open(): Promise<ClusterMember> {
     const { timers } = this.#deps;
+    votersOf(this.#config);
+    this.#connections.startSweeping();
+    // The port first: a taken one must leave the data directory untouched. Other nodes and DescribeQuorum are answered from here on.
+    this.#listener = await this.#listen();
     const store = await openStore(this.#deps, this.#config);
     this.#store = store;
     const events = {

@@ -29,7 +29,6 @@ import type { DecodedResponse } from "../../src/wire/native/protocol.ts";
 
 const host = await createSimHost();
 const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 };
-const ADDRESS = "node1:7070";
 const NO_WRITE = { hardState: null, resetLogTo: null, cutSuffixTo: null, entries: [], cutPrefixTo: null };
 
 export interface WorldSettings {
@@ -38,6 +37,17 @@ export interface WorldSettings {
   readonly seed?: number;
   /** Mean time of a sync: long ones leave a gap between written and durable. */
   readonly syncMs?: number;
+  /** Beside others in one world. Default: alone, as node1. */
+  readonly beside?: { readonly world: SimWorld; readonly network: SimNetwork; readonly name: string };
+  readonly metadataVersions?: { readonly min: number; readonly max: number };
+}
+
+export function makeWorld(seed = 1): { world: SimWorld; network: SimNetwork } {
+  const world = new SimWorld({ seed, host });
+  return {
+    world,
+    network: new SimNetwork(world, { link: { delayMs: 0.1, bandwidth: 1_000_000, windowBytes: 256 * 1024 } }),
+  };
 }
 
 /** Gauges and counters by name, to be looked at; labels are not told apart. */
@@ -60,7 +70,12 @@ class KeptMetrics implements Metrics {
 export class BrokerWorld {
   readonly world: SimWorld;
   readonly network: SimNetwork;
-  readonly disk: SimDisk;
+  readonly name: string;
+  readonly address: string;
+  disk: SimDisk;
+  metadataVersions: WorldSettings["metadataVersions"];
+  readonly #capacityBytes: number;
+  #disks = 0;
   /** Of the disk; may be changed on the way. */
   readonly latencies: { readMs: number; writeMs: number; syncMs: number; directoryMs: number };
   readonly config: BrokerConfig;
@@ -71,24 +86,42 @@ export class BrokerWorld {
   #bootId = 0;
 
   constructor(settings: WorldSettings = {}) {
-    this.world = new SimWorld({ seed: settings.seed ?? 1, host });
-    this.network = new SimNetwork(this.world, {
-      link: { delayMs: 0.1, bandwidth: 1_000_000, windowBytes: 256 * 1024 },
-    });
+    const { world, network, name } = settings.beside ?? { ...makeWorld(settings.seed), name: "node1" };
+    this.world = world;
+    this.network = network;
+    this.name = name;
+    this.address = `${name}:7070`;
+    this.metadataVersions = settings.metadataVersions;
     this.latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
-    this.disk = new SimDisk(this.world, "disk", {
-      latencies: this.latencies,
-      capacityBytes: settings.capacityBytes ?? 2 ** 30,
-    });
+    this.#capacityBytes = settings.capacityBytes ?? 2 ** 30;
+    this.disk = this.#newDisk();
     this.config = brokerConfigSchema.parse({
       "node.id": 1,
       "data.dir": "/data",
-      listeners: ADDRESS,
+      listeners: this.address,
       "journal.bytes": "1MiB",
       "disk.low.space.bytes": "1MiB",
       "disk.reserve.bytes": "64KiB",
       ...settings.config,
     });
+  }
+
+  #newDisk(): SimDisk {
+    return new SimDisk(this.world, `disk of ${this.name} ${++this.#disks}`, {
+      latencies: this.latencies,
+      capacityBytes: this.#capacityBytes,
+    });
+  }
+
+  /** The disk is replaced by an empty one; the broker is down. */
+  replaceDisk(): SimDisk {
+    const old = this.disk;
+    this.disk = this.#newDisk();
+    return old;
+  }
+
+  get isUp(): boolean {
+    return this.#process?.incarnation.isAlive === true;
   }
 
   get broker(): Broker {
@@ -103,7 +136,7 @@ export class BrokerWorld {
   /** Starts without letting the world run. */
   begin(): Promise<void> {
     const { world } = this;
-    const incarnation = world.startIncarnation("node1");
+    const incarnation = world.startIncarnation(this.name);
     this.metrics = new KeptMetrics();
     const broker = createBroker(
       {
@@ -114,10 +147,11 @@ export class BrokerWorld {
         checksum: world.checksum,
         codecs: host.codecs,
         entropy: createSimEntropy(world, incarnation),
-        logger: createSimLogger(world, "node1"),
+        logger: createSimLogger(world, this.name),
         metrics: this.metrics,
-        rng: world.fork(`broker ${++this.#boots}`),
+        rng: world.fork(`broker ${this.name} ${++this.#boots}`),
         bootId: `boot ${this.#bootId}`,
+        ...(this.metadataVersions === undefined ? {} : { metadataVersions: this.metadataVersions }),
       },
       this.config,
     );
@@ -129,6 +163,7 @@ export class BrokerWorld {
   async stop(): Promise<void> {
     await this.world.settle(this.broker.stop());
     this.#process?.incarnation.end();
+    if (this.#process !== undefined) this.network.forget(this.#process.incarnation);
   }
 
   crash(kind: CrashKind): void {
@@ -182,7 +217,7 @@ export class BrokerWorld {
   /** A connection that has not said Hello. */
   async dial(): Promise<TestClient> {
     const incarnation = this.world.startIncarnation("client");
-    const connection = await this.world.settle(this.network.messages(incarnation).connect(ADDRESS));
+    const connection = await this.world.settle(this.network.messages(incarnation).connect(this.address));
     return new TestClient(this.world, connection);
   }
 
@@ -217,6 +252,7 @@ interface Pending {
 export interface CallOptions {
   readonly bodies?: readonly Uint8Array[];
   readonly deadlineMs?: number;
+  readonly version?: number;
 }
 
 export class TestClient {
@@ -246,7 +282,7 @@ export class TestClient {
   /** Sends without waiting. */
   send<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], options: CallOptions = {}): Promise<Answer<K>> {
     const correlationId = this.#nextId++;
-    const header = { api, version: 0, correlationId, deadlineMs: options.deadlineMs ?? 0 };
+    const header = { api, version: options.version ?? 0, correlationId, deadlineMs: options.deadlineMs ?? 0 };
     this.connection.send(encodeRequest(header, request, options.bodies ?? []));
     return new Promise((resolve) => {
       this.#pending.set(correlationId, { parts: [], resolve: (parts) => resolve(answerOf<K>(parts)) });

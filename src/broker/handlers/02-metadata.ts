@@ -50,6 +50,7 @@ function answerTo(services: Services, { topics, after }: MetadataRequest, versio
   const start = after === null ? 0 : firstAfter(names, after);
   const brokers = [...image.brokers]
     .filter((broker) => version > 0 || !broker.isFenced)
+    .sort((left, right) => left.nodeId - right.nodeId)
     .map(({ nodeId, address, isFenced }) => ({ nodeId, address, isFenced }));
   const candidates = candidatesFrom(services, names, start);
   const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
