@@ -1,4 +1,5 @@
 // The client that the commands use: the library's client over the real network, closed at the end whatever happened.
+import { resolve } from "node:path";
 import { openClient } from "../client/client.ts";
 import type { Client } from "../client/types.ts";
 import { OttlaError } from "../model/errors.ts";
@@ -10,9 +11,11 @@ import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport } from "../platform/websocket.ts";
 import type { CompressionName } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
+import { DEFAULT_DATA_DIR } from "./data-dir.ts";
 import { rngFromSystem } from "./rng.ts";
 import { oneLine } from "./failure.ts";
 import { type GlobalFlags, remarkText } from "./output.ts";
+import { liveState } from "./state-file.ts";
 import { parseBootstrap, parseDuration } from "./values.ts";
 
 const DEFAULT_BOOTSTRAP = "127.0.0.1:7070";
@@ -22,9 +25,14 @@ const DEFAULT_CONNECT_TIMEOUT = "3s";
 const TELL_AFTER_MS = 1000;
 
 export function bootstrapOf(flags: GlobalFlags): string[] {
-  return parseBootstrap(
-    flags.bootstrap ?? flags.bootstrapServer ?? process.env["OTTLA_BOOTSTRAP"] ?? DEFAULT_BOOTSTRAP,
-  );
+  const given = flags.bootstrap ?? flags.bootstrapServer ?? process.env["OTTLA_BOOTSTRAP"];
+  return parseBootstrap(given ?? localAddresses() ?? DEFAULT_BOOTSTRAP);
+}
+
+/** All nodes of the cluster that runs from ./ottla-data, so that commands work while one of them is killed. */
+function localAddresses(): string | undefined {
+  const state = liveState(resolve(process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR));
+  return state?.nodes.map(({ address }) => address).join(",");
 }
 
 export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");

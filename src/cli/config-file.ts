@@ -193,6 +193,7 @@ function describe(key: string): KeySchema {
 
 function takes(key: string): string {
   const { type, minimum, maximum, description = "" } = describe(key);
+  if (key === "controller.quorum.voters") return "1@host:port,2@host:port,...";
   if (type !== "integer") return key.includes("listeners") ? "ws://host:port" : "a text that is not empty";
   const unit = description.endsWith("Bytes.")
     ? " bytes (also 64MiB)"

@@ -3,7 +3,13 @@ import type { BrokerConfig } from "../model/config.ts";
 import type { Failure } from "./failure.ts";
 
 export type ToNode =
-  | { readonly kind: "start"; readonly config: BrokerConfig; readonly logFile: string; readonly verbosity: number }
+  | {
+      readonly kind: "start";
+      readonly config: BrokerConfig;
+      readonly logFile: string;
+      readonly logBytesMax: number;
+      readonly verbosity: number;
+    }
   | { readonly kind: "stop" };
 
 export type FromNode =
@@ -13,5 +19,17 @@ export type FromNode =
   | { readonly kind: "failed"; readonly failure: Failure };
 
 export type FromLauncher =
-  | { readonly kind: "up"; readonly lines: readonly string[]; readonly state: unknown }
-  | { readonly kind: "failed"; readonly failure: Failure; readonly details: readonly string[] };
+  /** Some nodes may have failed while the others serve. */
+  | {
+      readonly kind: "up";
+      readonly lines: readonly string[];
+      readonly state: unknown;
+      readonly failures: readonly NodeFault[];
+    }
+  | ({ readonly kind: "failed" } & NodeFault);
+
+/** Why a node did not start or ended, and the last lines of its log. */
+export interface NodeFault {
+  readonly failure: Failure;
+  readonly details: readonly string[];
+}

@@ -1,14 +1,14 @@
 // One node as its launcher sees it: a forked process with a life of its own.
 import { type ChildProcess, fork } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { NodePlan } from "./cluster-file.ts";
 import type { Failure } from "./failure.ts";
 import type { FromNode, ToNode } from "./ipc.ts";
-import { identify, type ProcessIdentity } from "./process-identity.ts";
+import { stderrLogOf } from "./log-tail.ts";
+import { identify, type ProcessIdentity, signalProcess } from "./process-identity.ts";
 
-const LOG_BYTES_MAX = 16 * 1024 * 1024;
 const KILL_GRACE_MS = 5000;
 
 export interface NodeExit {
@@ -31,6 +31,11 @@ export interface ReadyNode {
  */
 const NODE_HEAP = ["--initial-old-space-size=128"];
 
+export interface ChildOptions {
+  readonly verbosity: number;
+  readonly logBytesMax: number;
+}
+
 export class NodeChild {
   readonly plan: NodePlan;
   readonly identity: ProcessIdentity;
@@ -41,10 +46,12 @@ export class NodeChild {
   #failure: Failure | undefined;
   #wasAsked = false;
 
-  constructor(plan: NodePlan, verbosity: number) {
+  constructor(plan: NodePlan, options: ChildOptions) {
     this.plan = plan;
-    rotateLog(plan.logFile);
-    const log = openSync(plan.logFile, "a");
+    mkdirSync(dirname(plan.logFile), { recursive: true });
+    // What Node itself says when it dies. Not the log file: that one is renamed when it has grown. O_APPEND: it may be cut meanwhile.
+    closeSync(openSync(stderrLogOf(plan.logFile), "w"));
+    const log = openSync(stderrLogOf(plan.logFile), "a");
     // Detached: the terminal's Ctrl-C must reach the launcher only, which then stops its nodes in order.
     const stdio = ["ignore", log, log, "ipc"] as const;
     this.#process = fork(entryPath(), [], {
@@ -63,7 +70,7 @@ export class NodeChild {
     this.ready = new Promise((resolve) => {
       this.#process.on("message", (message: FromNode) => {
         if (message.kind === "hello")
-          this.#tell({ kind: "start", config: plan.config, logFile: plan.logFile, verbosity });
+          this.#tell({ kind: "start", config: plan.config, logFile: plan.logFile, ...options });
         else if (message.kind === "failed") this.#failure = message.failure;
         else resolve(message);
       });
@@ -80,10 +87,11 @@ export class NodeChild {
     if (this.#process.connected) this.#process.send(message, () => undefined);
   }
 
-  /** Ordered; killed when it takes longer than its own limit and some grace. */
+  /** Ordered, also of a paused one; killed when it takes longer than its own limit and some grace. */
   async stop(): Promise<NodeExit> {
     this.#wasAsked = true;
     this.#tell({ kind: "stop" });
+    signalProcess(this.identity, "SIGCONT");
     const limit = setTimeout(() => this.kill(), this.plan.config["shutdown.timeout.ms"] + KILL_GRACE_MS);
     const exit = await this.exited;
     clearTimeout(limit);
@@ -91,7 +99,6 @@ export class NodeChild {
   }
 
   kill(): void {
-    this.#wasAsked = true;
     this.#process.kill("SIGKILL");
   }
 }
@@ -100,9 +107,4 @@ export class NodeChild {
 function entryPath(): string {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   return fileURLToPath(new URL(`./node-process.${extension}`, import.meta.url));
-}
-
-function rotateLog(file: string): void {
-  mkdirSync(dirname(file), { recursive: true });
-  if (existsSync(file) && statSync(file).size > LOG_BYTES_MAX) renameSync(file, `${file}.1`);
 }

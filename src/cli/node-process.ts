@@ -24,23 +24,28 @@ class NodeProcess {
   #isStopping = false;
   #isStarting = false;
   #shutdownTimeoutMs = 0;
+  readonly #startAbort = new AbortController();
 
   async start(order: StartOrder): Promise<void> {
-    const { config, logFile, verbosity } = order;
+    if (this.#isStopping) process.exit(EXIT.OK);
+    const { config, logFile, logBytesMax, verbosity } = order;
     this.#isStarting = true;
     this.#shutdownTimeoutMs = config["shutdown.timeout.ms"];
     const logger = createLogger({
       destination: logFile,
       name: String(config["node.id"]),
       level: verbosity > 0 ? "debug" : "info",
+      fileBytesMax: logBytesMax,
     });
     try {
       this.#node = await runNode({
         config,
         logger,
+        signal: this.#startAbort.signal,
         onFatal: (failure) => endAfter({ kind: "failed", failure }, failure.exitCode),
       });
     } catch (thrown) {
+      if (this.#isStopping) process.exit(EXIT.OK);
       const failure = startFailureOf(thrown, config);
       logger.error("node_start_failed", { code: failure.code, message: failure.message });
       logger.debug("node_start_failed_at", { err: thrown });
@@ -57,9 +62,10 @@ class NodeProcess {
   stop(): void {
     if (this.#isStopping) return;
     this.#isStopping = true;
-    // A start under way is let finish: stopping half a recovery gains nothing. One that hangs is not waited for.
-    if (!this.#isStarting) void this.#finish();
-    else setTimeout(() => endBySignal("SIGTERM"), this.#shutdownTimeoutMs);
+    if (!this.#isStarting) return void this.#finish();
+    // A recovery is let finish, a wait for a quorum ends at once; what hangs is not waited for.
+    this.#startAbort.abort();
+    setTimeout(() => endBySignal("SIGTERM"), this.#shutdownTimeoutMs);
   }
 
   async #finish(): Promise<void> {

@@ -23,12 +23,14 @@ export interface RunningNode {
 export interface RunOptions {
   readonly config: BrokerConfig;
   readonly logger: Logger;
+  /** Ends a start that waits for a quorum, which may be for ever; runNode rejects then. */
+  readonly signal?: AbortSignal;
   /** The node cannot go on; the process is to end with the failure's exit code. Called once at most. */
   onFatal(failure: Failure): void;
 }
 
 /** Rejects with what kept the node from starting; `startFailureOf` words it. */
-export async function runNode({ config, logger, onFatal }: RunOptions): Promise<RunningNode> {
+export async function runNode({ config, logger, signal, onFatal }: RunOptions): Promise<RunningNode> {
   const startedMs = performance.now();
   const fatal = once((failure: Failure, thrown: unknown) => {
     logger.error("node_failed", {
@@ -50,7 +52,11 @@ export async function runNode({ config, logger, onFatal }: RunOptions): Promise<
   });
   const { broker } = await composeNode(config, logger);
   broker.onFatal((error) => fatal(isBug(error) ? bugFailure(error.cause ?? error) : failureOf(error), error));
+  signal?.throwIfAborted();
+  const onAbort = () => void broker.stop();
+  signal?.addEventListener("abort", onAbort, { once: true });
   await broker.start();
+  signal?.removeEventListener("abort", onAbort);
   const startMs = Math.round(performance.now() - startedMs);
   const address = `ws://${broker.address.replace(/^ws:\/\//, "")}`;
   logger.info("node_ready", { address, startMs });

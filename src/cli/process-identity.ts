@@ -16,17 +16,21 @@ function bootId(): string {
   }
 }
 
-/** Undefined: no such process, or one that ended and was not waited for yet. */
-function startTicksOf(pid: number): number | undefined {
-  let stat: string;
+/** The fields of /proc/<pid>/stat from the third on; undefined without such a process. */
+function statOf(pid: number): string[] | undefined {
   try {
-    stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The second field is the name in parentheses, which may hold spaces and parentheses itself.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
     return undefined;
   }
-  // The second field is the name in parentheses, which may hold spaces and parentheses itself.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields[0] === "Z" || fields[0] === "X" ? undefined : Number(fields[19]);
+}
+
+/** Undefined: no such process, or one that ended and was not waited for yet. */
+function startTicksOf(pid: number): number | undefined {
+  const fields = statOf(pid);
+  return fields === undefined || fields[0] === "Z" || fields[0] === "X" ? undefined : Number(fields[19]);
 }
 
 const hasProc = () => startTicksOf(process.pid) !== undefined;
@@ -44,6 +48,19 @@ export function isAlive(identity: ProcessIdentity): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
+}
+
+/** True while the kernel holds exactly this process stopped (SIGSTOP). */
+export function isPaused(identity: ProcessIdentity): boolean {
+  const [state] = statOf(identity.pid) ?? [];
+  return (state === "T" || state === "t") && isAlive(identity);
+}
+
+/** True when keys typed on this process's terminal come to it: one in the background would be stopped for reading them. */
+export function isInForeground(): boolean {
+  const fields = statOf(process.pid);
+  // Fields 5 and 8: own process group, and the one that has the terminal.
+  return fields === undefined || fields[2] === fields[5];
 }
 
 /** Signals exactly this process; false when it is gone. */

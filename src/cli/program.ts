@@ -19,7 +19,7 @@ Exit codes: 0 ok, 1 failed (log verify and log dump: damage found), 2 usage or c
 
 const TRY = `
 Examples:
-  $ ottla cluster up                                   # a local cluster in ./ottla-data, Ctrl-C stops it
+  $ ottla cluster up                                   # three nodes in ./ottla-data, Ctrl-C stops them
   $ ottla topic create access-log --partitions 6
   $ cat access.log | ottla produce access-log
   $ ottla consume access-log -o start -e | head
@@ -65,7 +65,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
     .helpCommand("help [command]", "show help for a command")
     .option(
       "-b, --bootstrap <host[:port],...>",
-      "brokers to ask first, port 7070 unless given (env OTTLA_BOOTSTRAP; default 127.0.0.1)",
+      "brokers to ask first, port 7070 unless given (env OTTLA_BOOTSTRAP; default: the cluster that runs from ./ottla-data, else 127.0.0.1)",
     )
     .addOption(new Option("--bootstrap-server <host[:port],...>", "as --bootstrap").hideHelp())
     .option("--json", "print JSON: data on stdout, errors and remarks on stderr")

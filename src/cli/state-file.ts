@@ -3,11 +3,39 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { isAlive, type ProcessIdentity } from "./process-identity.ts";
 
-const STATE_VERSION = 1;
+const STATE_VERSION = 2;
+
+/** What the launcher knows of a node's process. How it serves is for the node to say (cluster-view.ts). */
+export type ProcessState =
+  /** Its process runs and has not yet said that it serves. */
+  | "starting"
+  | "running"
+  | "stopping"
+  /** Ended in order. */
+  | "stopped"
+  /** Ended by SIGKILL. */
+  | "killed"
+  /** Ended by itself. */
+  | "failed";
+
+export const PROCESS_STATES: readonly ProcessState[] = [
+  "starting",
+  "running",
+  "stopping",
+  "stopped",
+  "killed",
+  "failed",
+];
 
 export interface NodeState {
   readonly nodeId: number;
+  /** The last one, also when it has ended. */
   readonly process: ProcessIdentity;
+  readonly state: ProcessState;
+  /** When it came into this state, ISO 8601. */
+  readonly since: string;
+  /** Why it ended, when that was not in order. */
+  readonly reason: string | null;
   readonly address: string;
   readonly dataDir: string;
   readonly logFile: string;
@@ -18,6 +46,8 @@ export interface ClusterState {
   readonly cluster: string;
   readonly startedAt: string;
   readonly launcher: ProcessIdentity;
+  /** The launcher's socket for requests of other shells. */
+  readonly socket: string;
   readonly nodes: readonly NodeState[];
 }
 
@@ -52,7 +82,11 @@ function checkState(value: unknown): StateOutcome {
   if (state.version !== STATE_VERSION) {
     return { kind: "unreadable", reason: `its version is ${String(state.version)}, this build reads ${STATE_VERSION}` };
   }
-  const isWhole = isIdentity(state.launcher) && Array.isArray(state.nodes) && state.nodes.every(isNodeState);
+  const isWhole =
+    isIdentity(state.launcher) &&
+    typeof state.socket === "string" &&
+    Array.isArray(state.nodes) &&
+    state.nodes.every(isNodeState);
   return isWhole
     ? { kind: "found", state: state as ClusterState }
     : { kind: "unreadable", reason: "fields are missing" };
@@ -68,7 +102,8 @@ function isIdentity(value: unknown): value is ProcessIdentity {
 function isNodeState(value: unknown): value is NodeState {
   if (typeof value !== "object" || value === null) return false;
   const node = value as Partial<NodeState>;
-  return typeof node.nodeId === "number" && typeof node.address === "string" && isIdentity(node.process);
+  const isKnown = node.state !== undefined && PROCESS_STATES.includes(node.state);
+  return typeof node.nodeId === "number" && typeof node.address === "string" && isKnown && isIdentity(node.process);
 }
 
 export function writeState(dataDir: string, state: Omit<ClusterState, "version">): void {
@@ -91,6 +126,6 @@ export function liveState(dataDir: string): ClusterState | undefined {
 }
 
 /** A node as --json prints it. */
-export function nodeAsJson({ nodeId, process: { pid }, address, dataDir, logFile }: NodeState) {
-  return { nodeId, pid, address, dataDir, logFile };
+export function nodeAsJson({ nodeId, process: { pid }, address, dataDir, logFile, state, reason }: NodeState) {
+  return { nodeId, state, pid, address, dataDir, logFile, reason };
 }

@@ -120,10 +120,11 @@ describe("cluster file", () => {
   const plan = (text: string, pairs: string[] = []) =>
     planCluster({ file: file(text), dataDir: folder, pairs, environment: {} });
 
-  it("--listeners wins for the one node", () => {
+  it("--listeners wins for the one node, and is refused for several", () => {
     const sources = { file: "cluster.example.json", dataDir: "/d", pairs: ["listeners=ws://b:1"], environment: {} };
-    const { nodes } = planCluster({ ...sources, listeners: "ws://127.0.0.1:7171" });
+    const { nodes } = planCluster({ ...sources, listeners: "ws://127.0.0.1:7171", nodeCount: 1 });
     expect(nodes.map((node) => node.config.listeners)).toEqual(["ws://127.0.0.1:7171"]);
+    expect(() => planCluster({ ...sources, listeners: "ws://127.0.0.1:7171" })).toThrow("for a cluster of one node");
   });
 
   it("the example is good", () => {
@@ -131,7 +132,100 @@ describe("cluster file", () => {
     expect(cluster).toBe("local");
     expect(nodes.map((node) => [node.nodeId, node.config.listeners, node.config["data.dir"], node.logFile])).toEqual([
       [1, "ws://127.0.0.1:7070", "/d/node-1/data", "/d/node-1/log/ottla.log"],
+      [2, "ws://127.0.0.1:7071", "/d/node-2/data", "/d/node-2/log/ottla.log"],
+      [3, "ws://127.0.0.1:7072", "/d/node-3/data", "/d/node-3/log/ottla.log"],
     ]);
+    expect(nodes.map((node) => node.config["controller.quorum.voters"])).toEqual(
+      Array.from({ length: 3 }, () => "1@127.0.0.1:7070,2@127.0.0.1:7071,3@127.0.0.1:7072"),
+    );
+  });
+
+  it.each([
+    [1, undefined],
+    [2, "1"],
+    [3, "1,2,3"],
+    [4, "1,2,3"],
+    [5, "1,2,3,4,5"],
+    [6, "1,2,3,4,5"],
+  ])("of %d nodes lets an odd number vote, five at most", (count, expected) => {
+    const text = JSON.stringify({ nodes: Array.from({ length: count }, (_, index) => ({ "node.id": index + 1 })) });
+    const { nodes } = plan(text);
+    const voters = nodes.map((node) => node.config["controller.quorum.voters"]?.replace(/@[^,]*/g, ""));
+    expect(voters).toEqual(Array.from({ length: count }, () => expected));
+    expect(nodes.map((node) => node.config.listeners).at(-1)).toBe(`ws://127.0.0.1:${7069 + count}`);
+  });
+
+  it("takes the voters that the file gives, for all nodes alike, and names a wrong list", () => {
+    const voters = "1@127.0.0.1:7070";
+    const text = JSON.stringify({
+      nodes: [{ "node.id": 1 }, { "node.id": 2, "controller.quorum.voters": voters }, { "node.id": 3 }],
+    });
+    expect(plan(text).nodes.map((node) => node.config["controller.quorum.voters"])).toEqual([voters, voters, voters]);
+    expect(fault(() => plan(text, ["controller.quorum.voters=1@a:1,1@b:2"]))).toContain("node 1 stands twice");
+    expect(fault(() => plan(text, ["controller.quorum.voters=one"]))).toContain("takes 1@host:port,2@host:port");
+  });
+
+  it("-n runs the first nodes, or makes more after the last one", () => {
+    const text =
+      '{"nodes": [{"node.id": 4, "listeners": "ws://127.0.0.1:9000", "num.partitions": 7}, {"node.id": 9, "listeners": "ws://127.0.0.1:9100"}]}';
+    const planned = (nodeCount: number) => {
+      const { nodes } = planCluster({ file: file(text), dataDir: folder, pairs: [], environment: {}, nodeCount });
+      return nodes.map(({ nodeId, config }) => [nodeId, config.listeners]);
+    };
+    expect(planned(1)).toEqual([[4, "ws://127.0.0.1:9000"]]);
+    expect(planned(4)).toEqual([
+      [4, "ws://127.0.0.1:9000"],
+      [9, "ws://127.0.0.1:9100"],
+      [10, "ws://127.0.0.1:9101"],
+      [11, "ws://127.0.0.1:9102"],
+    ]);
+    expect(fault(() => planned(17))).toContain("17 nodes: one launcher runs at most 16");
+  });
+
+  it("puts drawn ports in place of the file's, in the voters too", () => {
+    const sources = {
+      file: "cluster.example.json",
+      dataDir: "/d",
+      pairs: [],
+      environment: {},
+      ports: [11, 12, 13, 14],
+    };
+    const { nodes } = planCluster(sources);
+    expect(nodes.map((node) => node.config.listeners)).toEqual([
+      "ws://127.0.0.1:11",
+      "ws://127.0.0.1:12",
+      "ws://127.0.0.1:13",
+    ]);
+    expect(nodes[2]?.config["controller.quorum.voters"]).toBe("1@127.0.0.1:11,2@127.0.0.1:12,3@127.0.0.1:13");
+  });
+
+  it("dials a node that listens everywhere by loopback", () => {
+    const text =
+      '{"nodes": [{"node.id": 1, "listeners": "ws://0.0.0.0:1"}, {"node.id": 2, "listeners": "ws://10.0.0.2:2"}, {"node.id": 3, "listeners": "ws://10.0.0.1:3"}]}';
+    expect(plan(text).nodes[0]?.config["controller.quorum.voters"]).toBe("1@127.0.0.1:1,2@10.0.0.2:2,3@10.0.0.1:3");
+  });
+
+  it("refuses nodes that would get into each other's way", () => {
+    const two = (first: object, second: object) => () => plan(JSON.stringify({ nodes: [first, second] }));
+    expect(fault(two({ "node.id": 1 }, { "node.id": 1 }))).toContain("nodes 1 and 1 have the same node.id 1");
+    expect(fault(two({ "node.id": 1 }, { "node.id": 2, listeners: "ws://0.0.0.0:7070" }))).toContain(
+      "nodes 1 and 2 have the same listeners 127.0.0.1:7070",
+    );
+    expect(fault(two({ "node.id": 1, "data.dir": "/x" }, { "node.id": 2, "data.dir": "/x" }))).toContain(
+      "same data.dir /x",
+    );
+    expect(fault(two({ "node.id": 1, listeners: "ws://127.0.0.1:0" }, { "node.id": 2 }))).toContain(
+      "node 1 has no port of its own (ws://127.0.0.1:0): its peers must find it | name a port for each node, or add --any-port",
+    );
+  });
+
+  it("bounds the log files", () => {
+    const bytes = (value: unknown) =>
+      plan(JSON.stringify({ "log.file.max.bytes": value, nodes: [{ "node.id": 1 }] })).logBytesMax;
+    expect(plan('{"nodes": [{"node.id": 1}]}').logBytesMax).toBe(16 * 2 ** 20);
+    expect(bytes("64KiB")).toBe(65_536);
+    expect(fault(() => bytes(5))).toContain('"log.file.max.bytes" takes 4096 bytes or more');
+    expect(() => bytes("much")).toThrow('"log.file.max.bytes" takes a size such as');
   });
 
   it("a node's own setting wins over defaults, -X over both", () => {
@@ -144,9 +238,11 @@ describe("cluster file", () => {
     });
   });
 
-  it("more than one node is refused for now", () => {
-    const text = '{"nodes": [{"node.id": 1},\n{"node.id": 2}]}';
-    expect(fault(() => plan(text))).toContain("/c.json:2: 2 nodes: replication comes in a later release");
+  it("more nodes than one launcher runs are refused", () => {
+    const nodes = Array.from({ length: 17 }, (_, index) => `{"node.id": ${index + 1}}`);
+    expect(fault(() => plan(`{"nodes": [${nodes.join(",\n")}]}`))).toContain(
+      "/c.json:17: 17 nodes: one launcher runs at most 16",
+    );
   });
 
   it("names misplaced keys", () => {

@@ -142,8 +142,10 @@ export const SMALL_NODE = ["journal.bytes=8MiB", "disk.low.space.bytes=1MiB", "d
 
 export interface TestCluster {
   readonly dataDir: string;
-  /** host:port. */
+  /** host:port of the first node. */
   readonly address: string;
+  /** host:port of each, separated by commas. */
+  readonly addresses: string;
   /** Runs a command against this cluster. */
   run(args: readonly string[], options?: RunOptions): Promise<RunResult>;
   stop(): Promise<void>;
@@ -152,6 +154,14 @@ export interface TestCluster {
 export function writeClusterFile(folder: string, listeners = "ws://127.0.0.1:0"): string {
   const file = join(folder, "cluster.json");
   writeFileSync(file, JSON.stringify({ cluster: "test", nodes: [{ "node.id": 1, listeners }] }));
+  return file;
+}
+
+/** Of three nodes; start it with --any-port. `top`: more keys of the file. */
+export function writeThreeNodesFile(folder: string, top: Readonly<Record<string, unknown>> = {}): string {
+  const file = join(folder, "cluster.json");
+  const nodes = [1, 2, 3].map((nodeId) => ({ "node.id": nodeId }));
+  writeFileSync(file, JSON.stringify({ cluster: "test", ...top, nodes }));
   return file;
 }
 
@@ -167,18 +177,23 @@ export const upArguments = (folder: string, file: string) => {
   ];
 };
 
-export async function startTestCluster(): Promise<TestCluster> {
+/** One node, or with `nodeCount` three of them. */
+export async function startTestCluster({ nodeCount = 1 }: { readonly nodeCount?: 1 | 3 } = {}): Promise<TestCluster> {
   ensureBuilt();
   const folder = temporaryFolder();
   const dataDir = join(folder.path, "data");
-  const up = await ottla([...upArguments(folder.path, writeClusterFile(folder.path)), "--detach", "--json"]);
+  const file = nodeCount === 1 ? writeClusterFile(folder.path) : writeThreeNodesFile(folder.path);
+  const more = nodeCount === 1 ? [] : ["--any-port"];
+  const up = await ottla([...upArguments(folder.path, file), ...more, "--detach", "--json"]);
   if (up.code !== 0) throw new Error(`cluster up failed with ${up.code}: ${up.stderr}`);
   const nodes = json(up)["nodes"] as { readonly address: string }[];
-  const address = (nodes[0]?.address ?? "").replace("ws://", "");
+  const addresses = nodes.map(({ address }) => address.replace("ws://", "")).join(",");
   return {
     dataDir,
-    address,
-    run: (args, options) => ottla(args, { ...options, env: { OTTLA_BOOTSTRAP: address, ...options?.env } }),
+    address: addresses.split(",")[0] ?? "",
+    addresses,
+    run: (args, options) =>
+      ottla(args, { ...options, env: { OTTLA_BOOTSTRAP: addresses, OTTLA_DATA_DIR: dataDir, ...options?.env } }),
     stop: async () => {
       const down = await ottla(["cluster", "down", "--data-dir", dataDir]);
       folder.remove();

@@ -1,95 +1,126 @@
-// ottla cluster health: every broker ready, every partition led and with all its replicas in sync.
+// ottla cluster health: every node asked, what is wrong told with what it means and what to do.
 import { setTimeout as delay } from "node:timers/promises";
-import type { TopicInfo } from "../../client/types.ts";
 import { EXIT } from "../../model/exit-codes.ts";
-import { timeoutOf, withClient } from "../client.ts";
-import { failureOf } from "../failure.ts";
+import { OttlaError } from "../../model/errors.ts";
+import { bootstrapOf, timeoutOf } from "../client.ts";
+import { type Diagnosis, diagnose, type Finding } from "../cluster/diagnosis.ts";
+import type { ClusterObservation } from "../cluster/observation.ts";
+import { ClusterObserver } from "../cluster/observer.ts";
 import type { Invocation } from "../invocation.ts";
-import type { GlobalFlags } from "../output.ts";
-import { counted } from "../values.ts";
+import { findingAsJson } from "../launcher/presenter.ts";
+import type { Output } from "../output.ts";
+import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { counted, UsageError } from "../values.ts";
 
 export interface HealthFlags {
   readonly wait?: boolean;
+  readonly watch?: boolean;
 }
 
 interface Health {
-  readonly brokers: number;
-  readonly topics: number;
-  readonly partitions: number;
-  readonly problems: readonly string[];
+  readonly seen: ClusterObservation;
+  readonly diagnosis: Diagnosis;
 }
 
-/** What /readyz answers. A broker low on space is ready, for it serves reads, but not healthy. */
-interface Readiness {
-  readonly ready?: boolean;
-  readonly checks?: Readonly<Record<string, string>>;
-}
-
-const GOOD_STATES: readonly string[] = ["ok", "running"];
 const RETRY_MS = 200;
+const WATCH_MS = 1000;
+const ANSWER_MS = 3000;
 
-export async function clusterHealth({ flags, output }: Invocation<HealthFlags>): Promise<number> {
-  const health = flags.wait === true ? await waitForHealth(flags) : await askHealth(flags);
-  const isHealthy = health.problems.length === 0;
-  if (output.isJson) output.json("cluster.health", { isHealthy, ...health });
-  else {
-    output.line(isHealthy ? "healthy" : "unhealthy");
-    for (const problem of health.problems) output.line(problem);
-    const { brokers, topics, partitions } = health;
-    output.note([counted(brokers, "broker"), counted(topics, "topic"), counted(partitions, "partition")].join(", "));
+const isGood = ({ diagnosis }: Health) => diagnosis.condition === "healthy";
+
+export async function clusterHealth(invocation: Invocation<HealthFlags>): Promise<number> {
+  const { flags, output } = invocation;
+  if (flags.wait === true && flags.watch === true) throw new UsageError("--wait and --watch exclude each other");
+  const addresses = bootstrapOf(flags);
+  const observer = new ClusterObserver();
+  const ask = async (timeoutMs: number): Promise<Health> => {
+    const targets = addresses.map((address) => ({ address }));
+    const seen = await observer.look(targets, { timeoutMs, withTopics: true });
+    return { seen, diagnosis: diagnose(seen) };
+  };
+  try {
+    if (flags.watch === true) return await watch(ask, output);
+    const timeoutMs = timeoutOf(flags);
+    const health = flags.wait === true ? await untilGood(ask, timeoutMs) : await ask(Math.min(ANSWER_MS, timeoutMs));
+    if (health.diagnosis.condition === "down") throw noneAnswers(addresses);
+    tell(health, output);
+    return isGood(health) ? EXIT.OK : EXIT.UNHEALTHY;
+  } finally {
+    await observer.close();
   }
-  return isHealthy ? EXIT.OK : EXIT.UNHEALTHY;
 }
 
-/** The first good health, or the last bad one (or failure) when the time is up. */
-async function waitForHealth(flags: GlobalFlags): Promise<Health> {
-  const deadlineMs = performance.now() + timeoutOf(flags);
+function noneAnswers(addresses: readonly string[]): OttlaError {
+  return new OttlaError("CONNECTION_FAILED", `no node answers at ${addresses.join(", ")}`);
+}
+
+/** The first good health, or the last bad one when the time is up. */
+async function untilGood(ask: (timeoutMs: number) => Promise<Health>, timeoutMs: number): Promise<Health> {
+  const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
-    const leftMs = Math.max(100, Math.round(deadlineMs - performance.now()));
-    const outcome = await askHealth({ ...flags, timeout: `${leftMs}ms` }).catch((thrown: unknown) => ({ thrown }));
-    const isUp = performance.now() + RETRY_MS >= deadlineMs;
-    if ("thrown" in outcome) {
-      if (isUp || failureOf(outcome.thrown).exitCode === EXIT.USAGE) throw outcome.thrown;
-    } else if (outcome.problems.length === 0 || isUp) return outcome;
+    const leftMs = Math.max(100, deadlineMs - performance.now());
+    const health = await ask(Math.min(ANSWER_MS, leftMs));
+    if (isGood(health) || performance.now() + RETRY_MS >= deadlineMs) return health;
     await delay(RETRY_MS);
   }
 }
 
-async function askHealth(flags: GlobalFlags): Promise<Health> {
-  return withClient(flags, async (client) => {
-    const admin = client.admin();
-    const cluster = await admin.describeCluster();
-    const topics = await admin.listTopics();
-    const brokers = await Promise.all(cluster.brokers.map(({ nodeId, address }) => brokerProblems(nodeId, address)));
-    const problems = [...brokers.flat(), ...topics.flatMap(topicProblems)];
-    const partitions = topics.reduce((sum, topic) => sum + topic.partitions.length, 0);
-    return { brokers: cluster.brokers.length, topics: topics.length, partitions, problems };
+/** Until a signal: each health that differs from the one before. */
+async function watch(ask: (timeoutMs: number) => Promise<Health>, output: Output): Promise<number> {
+  let stopped: StopSignal | undefined;
+  const woken = new AbortController();
+  const off = onStopSignals({
+    onFirst: (signal) => {
+      stopped = signal;
+      woken.abort();
+    },
+    onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
   });
-}
-
-async function brokerProblems(nodeId: number, address: string): Promise<string[]> {
-  const base = `http://${address.replace(/^ws:\/\//, "")}`;
-  try {
-    const answer = await fetch(`${base}/readyz`, { signal: AbortSignal.timeout(3000) });
-    const { ready, checks = {} } = (await answer.json()) as Readiness;
-    const failed = Object.entries(checks).filter(([, state]) => !GOOD_STATES.includes(state));
-    if (ready === true && failed.length === 0) return [];
-    const what = failed.map(([name, state]) => `${name} ${state}`).join(", ");
-    return [`broker ${nodeId} (${address})${ready === true ? "" : " is not ready"}: ${what}`];
-  } catch {
-    return [`broker ${nodeId} (${address}) does not answer`];
+  let last = "";
+  while (stopped === undefined) {
+    const health = await ask(ANSWER_MS);
+    const now = JSON.stringify(asJson(health));
+    if (now !== last && stopped === undefined) {
+      if (!output.isJson) output.line(`-- ${new Date().toTimeString().slice(0, 8)}`);
+      tell(health, output, { time: new Date().toISOString() });
+    }
+    last = now;
+    await delay(WATCH_MS, undefined, { signal: woken.signal }).catch(() => undefined);
   }
+  off();
+  return exitCodeOfSignal(stopped);
 }
 
-function topicProblems(topic: TopicInfo): string[] {
-  if (topic.isDeleting) return [];
-  return topic.partitions.flatMap((partition) => {
-    const name = `partition ${topic.name}-${partition.index}`;
-    if (partition.leader < 0) return [`${name} has no leader`];
-    if (partition.error !== "NONE") return [`${name}: ${partition.error}`];
-    const missing = partition.replicas.length - partition.isr.length;
-    return missing > 0
-      ? [`${name} is under-replicated: ${missing} of ${partition.replicas.length} replicas not in sync`]
-      : [];
-  });
+function asJson({ seen, diagnosis }: Health) {
+  const { condition, findings, remarks, voters } = diagnosis;
+  return {
+    isHealthy: condition === "healthy",
+    condition,
+    clusterId: seen.clusterId,
+    controllerId: seen.controllerId >= 0 ? seen.controllerId : null,
+    voters,
+    brokers: seen.nodes.length,
+    topics: seen.topics?.topics ?? null,
+    partitions: seen.topics?.partitions ?? null,
+    problems: findings.map(({ message }) => message),
+    findings: findings.map(findingAsJson),
+    remarks,
+  };
+}
+
+function tell(health: Health, output: Output, more: Readonly<Record<string, unknown>> = {}): void {
+  if (output.isJson) return output.json("cluster.health", { ...more, ...asJson(health) });
+  const { condition, findings, remarks, voters } = health.diagnosis;
+  output.line(condition);
+  for (const finding of findings) for (const line of textOf(finding)) output.line(line);
+  for (const remark of remarks) output.note(remark);
+  const { nodes, topics } = health.seen;
+  const counts = [counted(nodes.length, "node")];
+  if (voters.total > 0) counts.push(`${voters.up} of ${counted(voters.total, "voter")} up`);
+  if (topics !== null) counts.push(counted(topics.topics, "topic"), counted(topics.partitions, "partition"));
+  output.note(counts.join(", "));
+}
+
+function textOf({ message, means, hint }: Finding): string[] {
+  return [message, ...(means === "" ? [] : [`  means: ${means}`]), `  hint: ${hint}`];
 }

@@ -1,86 +1,56 @@
 // ottla cluster status|down: the cluster that was started from a data directory, seen from another shell.
 import { setTimeout as delay } from "node:timers/promises";
-import { resolve } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
-import { DEFAULT_DATA_DIR } from "../data-dir.ts";
+import { lookOnce } from "../cluster/look.ts";
+import { viewTable } from "../cluster/view.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import { lastLogLines } from "../log-tail.ts";
 import { isAlive, signalProcess } from "../process-identity.ts";
-import { type ClusterState, launcherLogOf, nodeAsJson, readState, removeState, stateFileOf } from "../state-file.ts";
+import { clusterAsJson, rowAsJson } from "../launcher/presenter.ts";
+import { type ClusterState, launcherLogOf, removeState } from "../state-file.ts";
 import { counted, parseDuration } from "../values.ts";
-
-export interface DirectoryFlags {
-  readonly dataDir?: string;
-}
+import { type DirectoryFlags, directoryOf, stateOf } from "./cluster-target.ts";
 
 const POLL_MS = 50;
 const DOWN_TIMEOUT = "30s";
 
-function directoryOf(flags: DirectoryFlags): string {
-  return resolve(flags.dataDir ?? process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR);
-}
-
-function stateOf(dataDir: string): ClusterState | undefined {
-  const outcome = readState(dataDir);
-  if (outcome.kind === "found") return outcome.state;
-  if (outcome.kind === "none") return undefined;
-  const file = stateFileOf(dataDir);
-  const hint = "if no cluster of this directory runs, remove the file";
-  throw new CommandFailure({
-    code: "STATE_UNREADABLE",
-    message: `${file} cannot be used: ${outcome.reason}`,
-    hint,
-    exitCode: EXIT.FAILED,
-  });
-}
-
 export async function clusterStatus({ flags, output }: Invocation<DirectoryFlags>): Promise<number> {
   const dataDir = directoryOf(flags);
   const state = stateOf(dataDir);
-  const nodes = await Promise.all(
-    (state?.nodes ?? []).map(async (node) => ({
-      node,
-      state: isAlive(node.process) ? await readiness(node.address) : "stopped",
-    })),
-  );
-  const hasLauncher = state !== undefined && isAlive(state.launcher);
-  const isGood = hasLauncher && nodes.every((entry) => entry.state === "running");
-  if (output.isJson) {
-    const launcherPid = hasLauncher ? state.launcher.pid : null;
-    output.json("cluster.status", {
-      dataDir,
-      isRunning: hasLauncher,
-      cluster: state?.cluster ?? null,
-      startedAt: state?.startedAt ?? null,
-      launcherPid,
-      nodes: nodes.map((entry) => ({ ...nodeAsJson(entry.node), state: entry.state })),
-    });
-  } else if (state === undefined) {
-    output.note(`no cluster runs in ${dataDir}`);
-    // A launcher whose nodes all died has said why.
-    for (const line of lastLogLines(launcherLogOf(dataDir), 2)) if (!line.startsWith("node ")) output.note(line);
-  } else {
-    const rows = nodes.map(({ node, state: how }) => [
-      String(node.nodeId),
-      how,
-      node.address,
-      String(node.process.pid),
-      node.logFile,
-    ]);
-    output.table({ headers: ["NODE", "STATE", "ADDRESS", "PID", "LOG"], rows, right: [0, 3] });
-    if (!hasLauncher) output.note("the launcher is gone; ottla cluster up starts the cluster again");
+  if (state === undefined) {
+    if (output.isJson) output.json("cluster.status", { dataDir, isRunning: false, ...NO_CLUSTER });
+    else output.note(`no cluster runs in ${dataDir}`);
+    // A launcher whose nodes all failed has said why.
+    const last = lastLogLines(launcherLogOf(dataDir), 2).filter((line) => /^(error|hint)/.test(line));
+    if (!output.isJson) for (const line of last) output.note(line);
+    return EXIT.UNHEALTHY;
   }
-  return isGood ? EXIT.OK : EXIT.UNHEALTHY;
+  const view = await lookOnce({ cluster: state.cluster, nodes: state.nodes, phase: "up" });
+  const hasLauncher = isAlive(state.launcher);
+  if (output.isJson) output.json("cluster.status", { dataDir, isRunning: hasLauncher, ...statusAsJson(state, view) });
+  else {
+    output.table(viewTable(view));
+    for (const { message } of view.diagnosis.findings) output.note(message);
+    for (const remark of view.diagnosis.remarks) output.note(remark);
+    if (!hasLauncher) output.note("the launcher is gone: ottla cluster down, then ottla cluster up starts it again");
+  }
+  return hasLauncher && view.nodes.every((node) => node.state === "running") ? EXIT.OK : EXIT.UNHEALTHY;
 }
 
-async function readiness(address: string): Promise<string> {
-  try {
-    const answer = await fetch(`${address.replace(/^ws/, "http")}/readyz`, { signal: AbortSignal.timeout(2000) });
-    return answer.ok ? "running" : "not ready";
-  } catch {
-    return "not answering";
-  }
+const NO_CLUSTER = { cluster: null, startedAt: null, launcherPid: null, condition: "down", nodes: [] };
+
+function statusAsJson(state: ClusterState, view: Awaited<ReturnType<typeof lookOnce>>) {
+  return {
+    cluster: state.cluster,
+    startedAt: state.startedAt,
+    launcherPid: isAlive(state.launcher) ? state.launcher.pid : null,
+    ...clusterAsJson(view),
+    nodes: view.nodes.map((row, index) => {
+      const { dataDir, logFile } = state.nodes[index] ?? {};
+      return { ...rowAsJson(row), dataDir, logFile };
+    }),
+  };
 }
 
 export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>): Promise<number> {
@@ -94,9 +64,12 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
     else output.note(`no cluster runs in ${dataDir}`);
     return EXIT.OK;
   }
-  // The launcher stops its nodes; nodes without one stop by themselves on the signal.
+  // The launcher stops its nodes, also the paused ones; nodes without one stop by themselves on the signal.
   const targets = isAlive(state.launcher) ? [state.launcher] : running;
-  for (const target of targets) signalProcess(target, "SIGTERM");
+  for (const target of targets) {
+    signalProcess(target, "SIGTERM");
+    signalProcess(target, "SIGCONT");
+  }
   const deadlineMs = performance.now() + parseDuration(flags.timeout ?? DOWN_TIMEOUT, "--timeout", "s");
   while (running.some(isAlive)) {
     if (performance.now() > deadlineMs) throw stillRunning(running.filter(isAlive).map((target) => target.pid));

@@ -49,18 +49,23 @@ export async function serverStart({ flags, output }: Invocation<StartFlags>): Pr
   const { config } = effective;
   const logger = createLogger({ name: String(config["node.id"]), level: logLevel(output, flags.quiet === true) });
   for (const remark of environmentRemarks(process.env)) output.note(remark);
+  const startAbort = new AbortController();
   const stopAsked = new Promise<StopSignal>((resolve) => {
     onStopSignals({ onFirst: resolve, onAgain: endBySignal });
   });
+  void stopAsked.then(() => startAbort.abort());
   const timeoutMs = config["shutdown.timeout.ms"];
   const stopWatch = watchStop(stopAsked, timeoutMs, output);
   const fatal = (failure: Failure) => {
     output.failure(failure);
     process.exit(failure.exitCode);
   };
-  const node = await runNode({ config, logger, onFatal: fatal }).catch((thrown: unknown) => {
+  const { signal: abort } = startAbort;
+  const node = await runNode({ config, logger, signal: abort, onFatal: fatal }).catch((thrown: unknown) => {
+    if (abort.aborted) return undefined;
     throw new CommandFailure(startFailureOf(thrown, config), thrown);
   });
+  if (node === undefined) return EXIT.OK;
   if (output.isJson)
     output.json("server.start", {
       nodeId: config["node.id"],

@@ -1,0 +1,230 @@
+// Judges what was seen of a cluster: what is wrong, what that means for its users, what to do. Pure.
+import type { DescribeQuorumResponse } from "../../wire/native/quorum-apis.ts";
+import { counted } from "../values.ts";
+import type { ClusterObservation, NodeObservation, PartitionTrouble } from "./observation.ts";
+
+export type Condition =
+  | "healthy"
+  /** It works, with something missing. */
+  | "degraded"
+  /** No leader of the metadata: what is there is served, nothing can be changed. */
+  | "no-quorum"
+  /** The first start: the nodes have not all found each other yet. */
+  | "forming"
+  /** No node answers. */
+  | "down";
+
+export type FindingCode =
+  | "NO_QUORUM"
+  | "NO_CONTROLLER"
+  | "FORMING"
+  | "NODE_DOWN"
+  | "NODE_NOT_READY"
+  | "NODE_FENCED"
+  | "NODE_TROUBLED"
+  | "VOTER_REFUSED"
+  | "VOTER_DISK_REPLACED"
+  | "PARTITIONS_OFFLINE"
+  | "PARTITIONS_FAULTY"
+  | "PARTITIONS_UNDER_REPLICATED";
+
+export interface Finding {
+  readonly code: FindingCode;
+  /** Null: of the whole cluster. */
+  readonly nodeId: number | null;
+  readonly message: string;
+  /** What it means for users; empty when the message says it. */
+  readonly means: string;
+  readonly hint: string;
+}
+
+export interface Diagnosis {
+  readonly condition: Condition;
+  readonly findings: readonly Finding[];
+  /** Nothing wrong, but worth knowing. */
+  readonly remarks: readonly string[];
+  readonly voters: { readonly total: number; readonly up: number };
+}
+
+const GOOD: readonly string[] = ["ok", "running"];
+/** Told by the finding of the whole cluster. */
+const QUORUM_CHECKS: readonly string[] = ["state", "quorum", "registration"];
+
+export function diagnose(seen: ClusterObservation): Diagnosis {
+  const quorum = quorumOf(seen);
+  const condition = conditionOf(seen, quorum);
+  const isWithoutLeader = condition === "no-quorum" || condition === "forming";
+  const findings = [
+    ...clusterFindings(seen, quorum, condition),
+    ...refusedFindings(seen),
+    ...seen.nodes.flatMap((node) => nodeFindings(node, quorum, isWithoutLeader)),
+    ...topicFindings(seen),
+  ];
+  return {
+    condition: condition === "healthy" && findings.length > 0 ? "degraded" : condition,
+    findings,
+    remarks: remarksOn(seen, quorum),
+    voters: { total: quorum.voterIds.length, up: quorum.upIds.length },
+  };
+}
+
+interface Quorum {
+  /** Of the node that knows most; undefined: no node says anything of a quorum. */
+  readonly view: DescribeQuorumResponse | undefined;
+  readonly voterIds: readonly number[];
+  readonly upIds: readonly number[];
+  readonly missingIds: readonly number[];
+}
+
+const nodeIdOf = (replicaId: string) => Number.parseInt(replicaId, 10);
+const votes = ({ role }: DescribeQuorumResponse) => role !== "observer" && role !== "starting" && role !== "learner";
+
+function quorumOf(seen: ClusterObservation): Quorum {
+  const views = seen.nodes.flatMap(({ quorum }) => quorum ?? []);
+  const rank = (view: DescribeQuorumResponse) => (view.role === "controller" ? 1 : 0);
+  const [view] = [...views].sort(
+    (one, other) => rank(other) - rank(one) || other.term - one.term || other.commitEnd - one.commitEnd,
+  );
+  const voterIds = (view?.voters ?? []).filter(({ isLearner }) => !isLearner).map((voter) => nodeIdOf(voter.replicaId));
+  const isUp = (nodeId: number) => {
+    const node = seen.nodes.find((one) => one.nodeId === nodeId);
+    // One whose address nobody here knows is there when the others have a connection to it.
+    if (node === undefined) return views.some(({ reachable }) => reachable.includes(nodeId));
+    return node.quorum !== null && votes(node.quorum);
+  };
+  return {
+    view,
+    voterIds,
+    upIds: voterIds.filter(isUp),
+    missingIds: voterIds.filter((nodeId) => !isUp(nodeId)),
+  };
+}
+
+function conditionOf(seen: ClusterObservation, { view, voterIds, upIds }: Quorum): Condition {
+  if (seen.nodes.every(({ readiness, quorum }) => readiness === null && quorum === null)) return "down";
+  if (view === undefined) return "healthy";
+  if (view.clusterId === null) return "forming";
+  if (upIds.length * 2 <= voterIds.length) return "no-quorum";
+  return "healthy";
+}
+
+const listed = (nodeIds: readonly number[]) => nodeIds.join(", ");
+const plural = (nodeIds: readonly number[]) => (nodeIds.length === 1 ? "node" : "nodes");
+
+function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Condition): Finding[] {
+  const { view, voterIds, upIds, missingIds } = quorum;
+  if (condition === "forming") {
+    const waiting = seen.nodes.flatMap((node) => node.quorum?.waitingFor ?? [])[0];
+    const message = `the cluster is not founded yet${waiting === undefined ? "" : `: it waits for ${waiting}`}`;
+    const hint = "start the nodes that do not run; all need the same controller.quorum.voters";
+    return [{ code: "FORMING", nodeId: null, message, means: "nothing can be written or read yet", hint }];
+  }
+  if (condition === "no-quorum") {
+    return [
+      {
+        code: "NO_QUORUM",
+        nodeId: null,
+        message: `no quorum: ${upIds.length} of ${counted(voterIds.length, "voter")} up, missing ${plural(missingIds)} ${listed(missingIds)}`,
+        means:
+          "partitions whose leader is up are written and read as before; topics cannot be created, changed or deleted, no leader is replaced, a node that restarts does not get ready",
+        hint: `start ${plural(missingIds)} ${listed(missingIds)} (ottla cluster start ${missingIds.join(" ")}); only when their disks are lost for good: ottla quorum unsafe-recover --help`,
+      },
+    ];
+  }
+  if (view === undefined || condition === "down" || seen.controllerId >= 0) return [];
+  const message = `no controller now, ${upIds.length} of ${counted(voterIds.length, "voter")} up: an election is under way`;
+  const hint = "wait: ottla cluster health --wait";
+  return [{ code: "NO_CONTROLLER", nodeId: null, message, means: "changes of topics wait for it", hint }];
+}
+
+/** D-20: any node that refuses a voter says so. */
+function refusedFindings(seen: ClusterObservation): Finding[] {
+  const views = seen.nodes.flatMap(({ quorum }) => quorum ?? []);
+  const refused = views.flatMap(({ voters }) => voters.filter(({ isRefused }) => isRefused));
+  const nodeIds = [...new Set(refused.map(({ replicaId }) => nodeIdOf(replicaId)))].sort((one, other) => one - other);
+  return nodeIds.map((nodeId) => ({
+    code: "VOTER_REFUSED",
+    nodeId,
+    message: `node ${nodeId} is refused as a voter: its disk is older than what it has promised (a restored copy?)`,
+    means: "it counts as missing in the quorum, so that nothing that was agreed on is lost",
+    hint: `stop it, ottla cluster wipe ${nodeId} --yes, start it, then ottla quorum replace ${nodeId}`,
+  }));
+}
+
+function nodeFindings(node: NodeObservation, quorum: Quorum, isWithoutLeader: boolean): Finding[] {
+  const { nodeId, address, readiness, isFenced } = node;
+  const name = `node ${nodeId < 0 ? "?" : nodeId} (${address})`;
+  const about = { nodeId: nodeId < 0 ? null : nodeId };
+  if (readiness === null && node.quorum === null) {
+    const isVoter = quorum.voterIds.includes(nodeId);
+    const left = quorum.upIds.length - Math.floor(quorum.voterIds.length / 2) - 1;
+    const means =
+      isVoter && !isWithoutLeader ? `a voter: ${counted(left, "more loss", "more losses")} of voters can be borne` : "";
+    const hint = `ottla cluster start ${nodeId < 0 ? "<node>" : nodeId} where it is a local one; its log says why it ended`;
+    return [{ code: "NODE_DOWN", ...about, message: `${name} does not answer`, means, hint }];
+  }
+  if (hasOtherDisk(node, quorum)) return [otherDisk(nodeId)];
+  const failed = Object.entries(readiness?.checks ?? {})
+    .filter(([check, state]) => !GOOD.includes(state) && !(isWithoutLeader && QUORUM_CHECKS.includes(check)))
+    .map(([check, state]) => `${check} ${state}`);
+  if (readiness?.ready === false) {
+    if (isWithoutLeader && failed.length === 0) return [];
+    const why = failed.length > 0 ? failed.join(", ") : (node.quorum?.waitingFor ?? "starting");
+    const hint = `wait, or look at its log: ottla cluster logs ${nodeId}`;
+    return [{ code: "NODE_NOT_READY", ...about, message: `${name} is not ready: ${why}`, means: "", hint }];
+  }
+  if (isFenced === true && !isWithoutLeader) {
+    const means = "it leads no partition until the controller hears from it";
+    const hint = "wait some seconds; then look whether it reaches the controller: ottla quorum status";
+    return [{ code: "NODE_FENCED", ...about, message: `${name} is fenced`, means, hint }];
+  }
+  if (failed.length === 0) return [];
+  const hint = `ottla cluster logs ${nodeId}`;
+  return [{ code: "NODE_TROUBLED", ...about, message: `${name}: ${failed.join(", ")}`, means: "", hint }];
+}
+
+/** Its node id votes, but it does not: the vote belongs to the disk that it had before. */
+function hasOtherDisk({ nodeId, quorum }: NodeObservation, { view, voterIds }: Quorum): boolean {
+  const isOutside = quorum?.role === "observer" || quorum?.role === "learner";
+  return isOutside && view?.clusterId === quorum?.clusterId && voterIds.includes(nodeId);
+}
+
+function otherDisk(nodeId: number): Finding {
+  return {
+    code: "VOTER_DISK_REPLACED",
+    nodeId,
+    message: `node ${nodeId} runs on another disk than the one that is a voter`,
+    means: "it serves, but does not vote: the quorum has one voter less",
+    hint: `ottla quorum replace ${nodeId}`,
+  };
+}
+
+function topicFindings({ topics }: ClusterObservation): Finding[] {
+  if (topics === null) return [];
+  const finding = (code: FindingCode, { count, examples }: PartitionTrouble, what: string, hint: string): Finding[] => {
+    if (count === 0) return [];
+    const more = count > examples.length ? ` and ${count - examples.length} more` : "";
+    const message = `${counted(count, "partition")} ${what}: ${examples.join(", ")}${more}`;
+    return [{ code, nodeId: null, message, means: "", hint }];
+  };
+  return [
+    ...finding("PARTITIONS_OFFLINE", topics.offline, "without a leader", "start the nodes that hold them"),
+    ...finding("PARTITIONS_FAULTY", topics.faulty, "with a fault", "the leader's log says more; ottla log verify"),
+    ...finding(
+      "PARTITIONS_UNDER_REPLICATED",
+      topics.underReplicated,
+      "under-replicated",
+      "ottla topic describe shows the missing replicas",
+    ),
+  ];
+}
+
+/** A cluster that grew: its new nodes only observe until somebody lets them vote. */
+function remarksOn(seen: ClusterObservation, { view, voterIds }: Quorum): string[] {
+  if (view === undefined || view.clusterId === null || voterIds.length === 0 || voterIds.length >= 3) return [];
+  const observers = seen.nodes.filter(({ quorum }) => quorum?.role === "observer").map(({ nodeId }) => nodeId);
+  const wanted = observers.filter((nodeId) => !voterIds.includes(nodeId)).slice(0, 3 - voterIds.length);
+  if (voterIds.length + wanted.length < 3) return [];
+  const commands = wanted.map((nodeId) => `ottla quorum add ${nodeId}`).join(", ");
+  return [`the metadata is held by ${counted(voterIds.length, "voter")}; to bear the loss of one node: ${commands}`];
+}

@@ -1,0 +1,67 @@
+// Counts what the topics of a cluster want for, page by page.
+import type { TopicMetadata } from "../../wire/native/apis.ts";
+import type { NodeShare, TopicTally } from "./observation.ts";
+
+const EXAMPLES_MAX = 10;
+
+class Trouble {
+  count = 0;
+  readonly examples: string[] = [];
+
+  add(what: string): void {
+    this.count++;
+    if (this.examples.length < EXAMPLES_MAX) this.examples.push(what);
+  }
+}
+
+interface Share {
+  leaders: number;
+  replicas: number;
+  inSync: number;
+}
+
+export class TopicCounter {
+  #topics = 0;
+  #partitions = 0;
+  readonly #offline = new Trouble();
+  readonly #underReplicated = new Trouble();
+  readonly #faulty = new Trouble();
+  readonly #shares = new Map<number, Share>();
+
+  add(topic: TopicMetadata): void {
+    this.#topics++;
+    for (const partition of topic.partitions) {
+      this.#partitions++;
+      this.#share(partition.leader).leaders++;
+      for (const nodeId of partition.replicas) this.#share(nodeId).replicas++;
+      for (const nodeId of partition.isr) this.#share(nodeId).inSync++;
+      if (topic.isDeleting) continue;
+      const name = `${topic.name}-${partition.index}`;
+      const missing = partition.replicas.length - partition.isr.length;
+      if (partition.leader < 0) this.#offline.add(name);
+      else if (partition.error !== "NONE") this.#faulty.add(`${name} (${partition.error})`);
+      else if (missing > 0) this.#underReplicated.add(`${name} (${missing} of ${partition.replicas.length} replicas)`);
+    }
+  }
+
+  get tally(): TopicTally {
+    const shares = new Map<number, NodeShare>(this.#shares);
+    shares.delete(-1);
+    return {
+      topics: this.#topics,
+      partitions: this.#partitions,
+      offline: this.#offline,
+      underReplicated: this.#underReplicated,
+      faulty: this.#faulty,
+      shares,
+    };
+  }
+
+  #share(nodeId: number): Share {
+    const known = this.#shares.get(nodeId);
+    if (known !== undefined) return known;
+    const fresh = { leaders: 0, replicas: 0, inSync: 0 };
+    this.#shares.set(nodeId, fresh);
+    return fresh;
+  }
+}

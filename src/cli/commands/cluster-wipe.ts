@@ -1,0 +1,105 @@
+// ottla cluster wipe: deletes what nodes keep on disk. Only with --yes, only of nodes that do not run, and only folders that are a node's.
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { EXIT } from "../../model/exit-codes.ts";
+import { lockDirectory } from "../../platform/lock.ts";
+import { CommandFailure } from "../failure.ts";
+import type { Invocation } from "../invocation.ts";
+import { isAlive } from "../process-identity.ts";
+import { type ClusterState, launcherLogOf, removeState } from "../state-file.ts";
+import { counted, humanBytes, parseInteger } from "../values.ts";
+import { type DirectoryFlags, directoryOf, nodeFolders, stateOf } from "./cluster-target.ts";
+
+export interface WipeFlags extends DirectoryFlags {
+  readonly yes?: boolean;
+}
+
+interface Victim {
+  readonly nodeId: number;
+  /** node-<id>: its data and its log. */
+  readonly folder: string;
+  readonly dataDir: string;
+}
+
+export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>): Promise<number> {
+  const dataDir = directoryOf(flags);
+  const state = stateOf(dataDir);
+  const victims = victimsOf(dataDir, args);
+  refuseRunning(state, victims, args.length === 0);
+  const bytes = victims.map(({ folder }) => sizeOf(folder)).reduce((sum, size) => sum + size, 0);
+  const what = `${counted(victims.length, "node")} (${victims.map(({ nodeId }) => nodeId).join(", ")}), ${humanBytes(bytes)} in ${dataDir}`;
+  if (victims.length > 0 && flags.yes !== true) {
+    throw new CommandFailure({
+      code: "REFUSED_WITHOUT_YES",
+      message: `this deletes everything of ${what}`,
+      hint: "add --yes when that is meant",
+      exitCode: EXIT.UNSAFE,
+    });
+  }
+  for (const victim of victims) await wipe(victim, args.length === 0);
+  if (args.length === 0) {
+    removeState(dataDir);
+    rmSync(launcherLogOf(dataDir), { force: true });
+  }
+  const nodeIds = victims.map(({ nodeId }) => nodeId);
+  if (output.isJson) output.json("cluster.wipe", { dataDir, nodes: nodeIds, bytes });
+  else output.line(victims.length === 0 ? `nothing to delete in ${dataDir}` : `deleted ${what}`);
+  if (args.length > 0 && nodeIds.length > 0) {
+    const id = nodeIds.join(" ");
+    output.note(`ottla cluster start ${id} starts it as a new replica; if it was a voter: ottla quorum replace ${id}`);
+  }
+  return EXIT.OK;
+}
+
+function victimsOf(dataDir: string, args: readonly string[]): Victim[] {
+  const ids = args.map((text) => parseInteger(text, "a node", { min: 1, max: 65_535 }));
+  const present = nodeFolders(dataDir);
+  for (const nodeId of ids) if (!present.includes(nodeId)) throw unknownNode(nodeId, present, dataDir);
+  const wanted = args.length === 0 ? present : [...new Set(ids)];
+  return wanted
+    .sort((one, other) => one - other)
+    .map((nodeId) => {
+      const folder = join(dataDir, `node-${nodeId}`);
+      return { nodeId, folder, dataDir: join(folder, "data") };
+    });
+}
+
+function unknownNode(nodeId: number, present: readonly number[], dataDir: string): CommandFailure {
+  const message = `there is nothing of a node ${nodeId} in ${dataDir}`;
+  const hint = present.length === 0 ? "--data-dir names another directory" : `its nodes are ${present.join(", ")}`;
+  return new CommandFailure({ code: "UNKNOWN_NODE", message, hint, exitCode: EXIT.NOT_FOUND });
+}
+
+function refuseRunning(state: ClusterState | undefined, victims: readonly Victim[], isAll: boolean): void {
+  const running = (state?.nodes ?? [])
+    .filter(({ nodeId }) => victims.some((victim) => victim.nodeId === nodeId))
+    .filter((node) => isAlive(node.process));
+  const hasLauncher = isAll && state !== undefined && isAlive(state.launcher);
+  if (running.length === 0 && !hasLauncher) return;
+  const [first] = running;
+  const hint = isAll || first === undefined ? "ottla cluster down" : `ottla cluster kill ${first.nodeId}`;
+  const message =
+    first === undefined ? "the cluster's launcher runs" : `node ${first.nodeId} runs (pid ${first.process.pid})`;
+  throw stillInUse(message, `${hint} first`);
+}
+
+function stillInUse(message: string, hint: string): CommandFailure {
+  return new CommandFailure({ code: "STILL_RUNNING", message, hint, exitCode: EXIT.FAILED });
+}
+
+/** The lock finds also a process that no launcher started. */
+async function wipe({ nodeId, folder, dataDir }: Victim, withLogs: boolean): Promise<void> {
+  if (existsSync(dataDir)) {
+    const lock = await lockDirectory(dataDir);
+    if (lock.kind === "held")
+      throw stillInUse(`the data of node ${nodeId} is used by a process (pid ${lock.ownerPid})`, "stop it first");
+  }
+  rmSync(withLogs ? folder : dataDir, { recursive: true, force: true });
+}
+
+function sizeOf(path: string): number {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) return 0;
+  if (!stat.isDirectory()) return stat.size;
+  return readdirSync(path).reduce((sum, name) => sum + sizeOf(join(path, name)), 0);
+}
