@@ -84,8 +84,8 @@ const REQUESTS: readonly [string, string, string][] = [
   ["timeoutNow", raft({ kind: "timeoutNow", term: 3 }), "96200007cd01f49095<id>a3313a61a3323a6204920a9103"],
   [
     "VoterHello",
-    asked(API.VOTER_HELLO, { nodeId, directoryId: ID, voters: "1@a:1", isRefused: false }),
-    "96210007cd01f4909402<id>a53140613a31c2",
+    asked(API.VOTER_HELLO, { nodeId, directoryId: ID, voters: "1@a:1", boots: 7, isRefused: false }),
+    "96210007cd01f4909502<id>a53140613a3107c2",
   ],
   ["Adopt", asked(API.ADOPT, { clusterId: ID, voters: ["1:a", "2:b"] }), "96220007cd01f49092<id>92a3313a61a3323a62"],
   [

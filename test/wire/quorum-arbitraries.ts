@@ -84,7 +84,7 @@ const done = bare(fc.constant({}));
 export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 | 38 | 39 | 40> = {
   [API.RAFT]: { request: raft, response: done },
   [API.VOTER_HELLO]: {
-    request: bare(fc.record({ nodeId, directoryId: uuid, voters: text, isRefused: fc.boolean() })),
+    request: bare(fc.record({ nodeId, directoryId: uuid, voters: text, boots: count64, isRefused: fc.boolean() })),
     response: bare(
       fc.record({
         state: fc.constantFrom("empty", "formed", "starting"),

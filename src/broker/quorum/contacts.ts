@@ -91,13 +91,14 @@ export class Contacts {
   ask(nodeId: NodeId, isRefused: boolean, timeoutMs: number): Promise<VoterHelloResponse> {
     const { deps, options } = this.#parts;
     const { directoryId } = deps.identity;
-    const request = { nodeId: deps.identity.nodeId, directoryId, voters: votersText(options.voters), isRefused };
+    const { boots } = deps.store;
+    const request = { nodeId: deps.identity.nodeId, directoryId, voters: votersText(options.voters), boots, isRefused };
     return this.links.call(nodeId, API.VOTER_HELLO, request, { timeoutMs });
   }
 
   /** Another node asks who this one is. */
-  heardHello({ nodeId, isRefused }: VoterHelloRequest): void {
-    this.links.nudge(nodeId);
+  heardHello({ nodeId, isRefused, boots }: VoterHelloRequest): void {
+    this.#heard(nodeId, boots);
     if (isRefused) this.#refusedBy.set(nodeId, this.#parts.deps.clock.monoMs());
     else this.#refusedBy.delete(nodeId);
     if (this.check.wanted.has(nodeId)) this.check.ask(nodeId);
@@ -138,8 +139,15 @@ export class Contacts {
       this.#parts.deps.logger.warn("raft_message_dropped", { from: request.from, kind: request.message.kind });
       return undefined;
     }
-    this.links.nudge(nodeIdOf(message.from));
+    this.#heard(nodeIdOf(message.from), request.boots);
     return this.check.mayHear(message, request.boots, this.#parts.commitEnd()) ? message : undefined;
+  }
+
+  /** A sign of life. Of another process than the one that is connected to, it says that this connection is dead, though nothing told so. */
+  #heard(nodeId: NodeId, boots: number): void {
+    const known = this.check.bootsOf(nodeId);
+    if (known === undefined || known === boots) this.links.nudge(nodeId);
+    else this.links.renew(nodeId);
   }
 
   async close(): Promise<void> {

@@ -69,6 +69,11 @@ export class PeerCheck {
     for (const nodeId of this.#peers.keys()) if (!this.wanted.has(nodeId)) this.#peers.delete(nodeId);
   }
 
+  /** Starts of the disk that the present connection was vouched for. */
+  bootsOf(nodeId: NodeId): number | undefined {
+    return this.#peers.get(nodeId)?.vouched?.boots;
+  }
+
   /** May a message go to this replica? */
   mayTell(replica: ReplicaId): boolean {
     return this.#peers.get(nodeIdOf(replica))?.vouched?.replica === replica;

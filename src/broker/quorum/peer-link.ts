@@ -96,6 +96,11 @@ export class PeerLink {
     this.#connectSoon();
   }
 
+  renew(): void {
+    void this.#current?.close(new OttlaError("CONNECTION_LOST", `node ${this.nodeId} was started again`));
+    this.nudge();
+  }
+
   /** Rejects when there is none within the time; makes one if nobody does. */
   connected(timeoutMs: number): Promise<BrokerConnection> {
     const current = this.used();

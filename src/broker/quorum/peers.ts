@@ -136,6 +136,11 @@ export class PeerLinks {
     this.#links.get(nodeId)?.nudge();
   }
 
+  /** The connection is known to be dead: another one, now. */
+  renew(nodeId: NodeId): void {
+    this.#links.get(nodeId)?.renew();
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#links.values()].map((link) => link.close()));

@@ -83,6 +83,8 @@ export interface VoterHelloRequest {
   readonly directoryId: DirectoryId;
   /** The configured address list in its normal form: all founders must have the same. */
   readonly voters: string;
+  /** Starts of the sender's disk: another number than before is another process, and connections to the old one are dead. */
+  readonly boots: number;
   /** The sender does not believe the receiver's disk: it remembers less than it once confirmed (D-20). */
   readonly isRefused: boolean;
 }

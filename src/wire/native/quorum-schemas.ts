@@ -57,6 +57,7 @@ const voterHelloRequest = struct<apis.VoterHelloRequest>({
   nodeId,
   directoryId: uuid,
   voters: configValue,
+  boots: count64,
   isRefused: bool,
 });
 const voterHelloResponse = struct<apis.VoterHelloResponse>({

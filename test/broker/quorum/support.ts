@@ -9,6 +9,7 @@ import type { MetadataImage } from "../../../src/metadata/image.ts";
 import type { VersionRange } from "../../../src/metadata/records.ts";
 import { asOttlaError, type OttlaError } from "../../../src/model/errors.ts";
 import { type ClusterId, type NodeId, toNodeId, type Uuid, uuidFromBytes } from "../../../src/model/ids.ts";
+import type { RaftNode } from "../../../src/raft/raft-node.ts";
 import { type CrashKind, SimDisk } from "../../../src/sim/disk.ts";
 import { DiskImage } from "../../../src/sim/disk-image.ts";
 import { SimNetwork } from "../../../src/sim/network.ts";
@@ -28,7 +29,7 @@ const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 
 const SETTLE_MS = 30_000;
 
 export const nodeId = (id: number): NodeId => toNodeId(id);
-export const idOf = (label: number): Uuid => uuidFromBytes(new Uint8Array(16).fill(label));
+export const idOf = (label: number): Uuid => uuidFromBytes(new Uint8Array(16).fill(label).fill(label >> 8, 0, 8));
 
 /** A disk and what the superblock of a log store would hold on it. */
 interface Machine {
@@ -55,7 +56,9 @@ export class QuorumNode {
   /** Indices in the order in which the listener was told, of this life. */
   applied: Applied[] = [];
   controllerChanges: boolean[] = [];
-  probe: QuorumProbe | undefined;
+  /** The Raft core of this life; for what only a test does to it. */
+  core: RaftNode | undefined;
+  probe: Partial<QuorumProbe> = {};
   #directories = 0;
 
   constructor(cluster: QuorumCluster, id: number, options: NodeOptions) {
@@ -128,7 +131,7 @@ export class QuorumNode {
           store,
           software: "test",
           metadataVersions,
-          probe: this.probe,
+          probe: this.#watched(),
         },
         { ...options, ...own },
       );
@@ -145,6 +148,24 @@ export class QuorumNode {
     } catch (thrown) {
       this.refusal = asOttlaError(thrown);
     }
+  }
+
+  #watched(): QuorumProbe {
+    return {
+      onRaftStarted: (core, restored) => {
+        this.core = core;
+        this.probe.onRaftStarted?.(core, restored);
+      },
+      onReady: (core, ready) => this.probe.onReady?.(core, ready),
+      onMessage: (message) => this.probe.onMessage?.(message),
+      onApplied: (image) => this.probe.onApplied?.(image),
+    };
+  }
+
+  /** Names in the directory of the metadata. */
+  get metadataFiles(): string[] {
+    const found = this.machine.disk.image.find("/data/metadata");
+    return found?.kind === "directory" ? [...found.live.keys()].toSorted() : [];
   }
 
   /** The superblock: durable after a while, lost with the process before. */
