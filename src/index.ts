@@ -27,6 +27,8 @@ export type {
   CreateTopicOptions,
   DeleteTopicOptions,
   Headers,
+  MetadataQuery,
+  MetadataView,
   OutgoingRecord,
   PartitionInfo,
   PartitionOffsets,

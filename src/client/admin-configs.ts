@@ -1,16 +1,13 @@
 // Configuration of topics and brokers, asked and changed while they run.
-import { OttlaError } from "../model/errors.ts";
 import { API, type DescribeConfigsRequest } from "../wire/native/apis.ts";
 import type { AlterOptions, ConfigChanges, ConfigInfo, ConfigOwner, ReadOptions } from "./admin-types.ts";
 import { CALL_TIMEOUT_MS, callAny, retrying } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
-import { changeAtController, drawRequestId, readAtController, refreshCluster } from "./controller.ts";
+import { changeAtController, connectToNode, drawRequestId, readAtController } from "./controller.ts";
 import { aBoolean, aDuration, type Checks, checkOptions, invalid } from "./options.ts";
 import { checkTopicName } from "./outgoing.ts";
 
 const ALTER_CHECKS: Checks<AlterOptions> = { validateOnly: aBoolean, timeoutMs: aDuration() };
-/** To find a broker, and to connect to it. */
-const FIND_TIMEOUT_MS = 3_000;
 
 export async function alterConfigs(
   context: ClientContext,
@@ -49,14 +46,10 @@ async function ofBroker(
   nodeId: number,
   { request, timeoutMs }: { readonly request: DescribeConfigsRequest; readonly timeoutMs: number },
 ): Promise<ConfigInfo[]> {
-  const { alarms, pool } = context;
+  const { alarms } = context;
   const deadlineMs = alarms.nowMs() + timeoutMs;
   return await retrying(context, deadlineMs, async (leftMs) => {
-    if (pool.linkOfNode(nodeId) === undefined) await refreshCluster(context, Math.min(leftMs, FIND_TIMEOUT_MS));
-    const link = pool.linkOfNode(nodeId);
-    if (link === undefined) throw new OttlaError("BROKER_ID_NOT_REGISTERED", `no broker ${nodeId} is registered`);
-    const late = () => new OttlaError("CONNECTION_FAILED", `${link.address}: broker ${nodeId} takes no connection`);
-    const connection = await alarms.within(link.get(), Math.min(leftMs, FIND_TIMEOUT_MS), late);
+    const connection = await connectToNode(context, nodeId, leftMs);
     const answer = await connection.call(API.DESCRIBE_CONFIGS, request, Math.max(1, deadlineMs - alarms.nowMs()));
     return [...answer.configs];
   });

@@ -81,6 +81,25 @@ export interface QuorumInfo {
   readonly waitingFor: string | null;
 }
 
+export interface MetadataQuery extends CallOptions {
+  /** Default: all. */
+  readonly topics?: readonly string[];
+  /** A node id: that broker and no other, whatever it knows. "controller" (default): a linearizable read. */
+  readonly from?: "controller" | number;
+}
+
+/** What one broker knows of the cluster. */
+export interface MetadataView {
+  readonly clusterId: string;
+  /** How far the broker knows the metadata log: of two answers the one of the lower end is older. */
+  readonly metadataEnd: number;
+  /** -1 = none known. */
+  readonly controllerId: number;
+  readonly brokers: readonly Omit<BrokerInfo, "role">[];
+  /** Those asked for that there are. */
+  readonly topics: readonly TopicInfo[];
+}
+
 export interface ConfigInfo {
   readonly key: string;
   readonly value: string;
@@ -144,6 +163,8 @@ export interface Admin {
   listTopics(options?: ReadOptions): Promise<TopicInfo[]>;
   /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
   describeTopic(name: string, options?: ReadOptions): Promise<TopicInfo>;
+  /** As one broker knows it. Rejects at once when that one does not answer. */
+  describeMetadata(query?: MetadataQuery): Promise<MetadataView>;
   offsets(topic: string): Promise<PartitionOffsets[]>;
 
   /** All of the changes or none. */

@@ -22,6 +22,8 @@ import type {
   ConfigOwner,
   CreateTopicOptions,
   DeleteTopicOptions,
+  MetadataQuery,
+  MetadataView,
   PartitionOffsets,
   QuorumInfo,
   ReadOptions,
@@ -33,7 +35,17 @@ import type { ClientContext } from "./context.ts";
 import { changeAtController, drawRequestId } from "./controller.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import { lookUpOffsets } from "./offset-lookup.ts";
-import { aBoolean, aDuration, anInteger, anObject, aSignal, type Checks, checkOptions } from "./options.ts";
+import {
+  aBoolean,
+  aDuration,
+  aListOf,
+  anInteger,
+  anObject,
+  aSignal,
+  aText,
+  type Checks,
+  checkOptions,
+} from "./options.ts";
 import { checkTopicName } from "./outgoing.ts";
 
 /** What an int32 holds; the broker says which numbers make sense. */
@@ -48,6 +60,11 @@ const CREATE_CHECKS: Checks<CreateTopicOptions> = {
 };
 const DELETE_CHECKS: Checks<DeleteTopicOptions> = { wait: aBoolean, signal: aSignal, timeoutMs: aDuration() };
 const READ_CHECKS: Checks<ReadOptions> = { linearizable: aBoolean, timeoutMs: aDuration() };
+const VIEW_CHECKS: Checks<MetadataQuery> = {
+  topics: aListOf(aText, "topic names"),
+  from: (value) => (value === "controller" ? undefined : anInteger(0)(value) && 'a node id or "controller"'),
+  timeoutMs: aDuration(),
+};
 /** Answers without a topic just created after which the controller is asked whether it is still there. */
 const UNSEEN_MAX = 3;
 
@@ -124,6 +141,12 @@ export class AdminImpl implements Admin {
     const { metadata } = this.#context;
     const { linearizable = false, timeoutMs = CALL_TIMEOUT_MS } = options;
     return topicInfoOf(await (linearizable ? metadata.read(name, timeoutMs) : metadata.refresh(name)));
+  }
+
+  async describeMetadata(query: MetadataQuery = {}): Promise<MetadataView> {
+    checkOptions("describeMetadata", query, VIEW_CHECKS);
+    const { topics = null, from = "controller", timeoutMs = CALL_TIMEOUT_MS } = query;
+    return await this.#context.metadata.view(from, topics, timeoutMs);
   }
 
   async offsets(topic: string): Promise<PartitionOffsets[]> {

@@ -5,6 +5,7 @@ import type { ConsumedRecord, RecordBatchView } from "./types.ts";
 
 export class BatchView implements RecordBatchView {
   readonly topic: string;
+  readonly topicId: string;
   readonly partition: number;
   readonly highWatermark: number;
   readonly recordCount: number;
@@ -14,8 +15,9 @@ export class BatchView implements RecordBatchView {
   readonly #from: number;
 
   /** Gives the records from the partition's position on (S-19) and below its end. */
-  constructor(partition: ConsumerPartition, batch: DecodedBatch) {
+  constructor(partition: ConsumerPartition, topicId: string, batch: DecodedBatch) {
     this.topic = partition.topic;
+    this.topicId = topicId;
     this.partition = partition.index;
     this.highWatermark = partition.highWatermark;
     this.#batch = batch;

@@ -258,18 +258,18 @@ export class ConsumerImpl implements Consumer {
     chunk.at = end;
     if (end >= bytes.length) this.#fetcher?.finish(chunk);
     if (lastOffset < partition.position) return undefined;
-    const view = isControlBatchAt(bytes, start) ? undefined : this.#open(partition, bytes.subarray(start, end));
+    const view = isControlBatchAt(bytes, start) ? undefined : this.#open(chunk, bytes.subarray(start, end));
     if (view !== undefined) return { partition, version: partition.version, view };
     // Also where the batch was damaged and the partition has jumped: then its position stays.
     if (chunk.version === partition.version) partition.position = lastOffset + 1;
     return undefined;
   }
 
-  #open(partition: ConsumerPartition, batch: Uint8Array): BatchView | undefined {
+  #open({ partition, topicId }: Chunk, batch: Uint8Array): BatchView | undefined {
     try {
       const { checksum, codecs } = this.#context;
       const decoded = decodeRecords(batch, { checksum, codecs, decompressedBytesMax: DECOMPRESSED_BYTES_MAX });
-      return new BatchView(partition, decoded);
+      return new BatchView(partition, topicId, decoded);
     } catch (thrown) {
       const { topic, index, position } = partition;
       const where = `${topic}-${index} at offset ${position}, in the batch that ends with offset ${lastOffsetAt(batch, 0)}`;

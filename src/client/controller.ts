@@ -65,6 +65,20 @@ export function readAtController<K extends ApiKey>(
   return atController(context, api, request, { ...call, isRead: true, isRepeatable: () => true });
 }
 
+/** A connection to this broker and no other. */
+export async function connectToNode(
+  context: CallContext,
+  nodeId: number,
+  timeoutMs: number,
+): Promise<BrokerConnection> {
+  const { alarms, pool } = context;
+  if (pool.linkOfNode(nodeId) === undefined) await refreshCluster(context, Math.min(timeoutMs, FIND_TIMEOUT_MS));
+  const link = pool.linkOfNode(nodeId);
+  if (link === undefined) throw new OttlaError("BROKER_ID_NOT_REGISTERED", `no broker ${nodeId} is registered`);
+  const late = () => new OttlaError("CONNECTION_FAILED", `${link.address}: broker ${nodeId} takes no connection`);
+  return await alarms.within(link.get(), Math.min(timeoutMs, CONNECT_TIMEOUT_MS), late);
+}
+
 /** Rejects with the last error. Its `outcome` is "unknown" if the change may have been made all the same; else nothing was, for sure. */
 export function changeAtController<K extends ApiKey>(
   context: CallContext,

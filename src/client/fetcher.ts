@@ -26,6 +26,7 @@ export interface FetchSettings {
 export interface Chunk {
   readonly partition: ConsumerPartition;
   readonly version: number;
+  readonly topicId: string;
   readonly bytes: Uint8Array;
   at: number;
 }
@@ -262,7 +263,8 @@ export class Fetcher {
     partition.fetchOffset = nextOffset;
     partition.bufferedBytes += bytes.length;
     this.#bufferedBytes += bytes.length;
-    this.#chunks.push({ partition, version: partition.version, bytes, at: 0 });
+    const { version, topicId = "" } = partition;
+    this.#chunks.push({ partition, version, topicId, bytes, at: 0 });
   }
 
   #ended(fetch: Fetch): void {

@@ -5,8 +5,8 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { API, type MetadataResponse, type PartitionMetadata, type TopicMetadata } from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
 import { CALL_TIMEOUT_MS, callAny, type CallContext } from "./calls.ts";
-import { readAtController } from "./controller.ts";
-import type { TopicInfo } from "./types.ts";
+import { connectToNode, readAtController } from "./controller.ts";
+import type { MetadataView, ReadOptions, TopicInfo } from "./admin-types.ts";
 
 interface Waiter {
   readonly name: string;
@@ -18,12 +18,6 @@ interface Known {
   readonly topic: TopicMetadata;
   /** How much of the metadata log the broker knew that said so; -1 = it did not say. */
   readonly end: number;
-}
-
-export interface ReadOptions {
-  /** True: what is answered was so at some moment during the call. Needs a controller. */
-  readonly linearizable?: boolean;
-  readonly timeoutMs?: number;
 }
 
 /** Names per request, so that 249-byte names fit an envelope. */
@@ -80,8 +74,21 @@ export class MetadataCache {
 
   /** All topics, sorted by name. */
   async list({ linearizable = false, timeoutMs = CALL_TIMEOUT_MS }: ReadOptions = {}): Promise<TopicMetadata[]> {
-    const pages = linearizable ? await this.#consistentPages(timeoutMs) : await this.#pages(null, timeoutMs);
+    if (!linearizable) return (await this.#pages(null, timeoutMs)).flatMap((page) => page.topics);
+    const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
+    const pages = await this.#consistentPages(this.#atController(null, deadlineMs), deadlineMs);
     return pages.flatMap((page) => page.topics);
+  }
+
+  /** What one broker says, whatever else is known; "controller": what is so now. */
+  async view(from: "controller" | number, topics: readonly string[] | null, timeoutMs: number): Promise<MetadataView> {
+    const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
+    const pageAfter =
+      from === "controller" ? this.#atController(topics, deadlineMs) : await this.#atNode(from, topics, deadlineMs);
+    const pages = await this.#consistentPages(pageAfter, deadlineMs);
+    const [{ clusterId, metadataEnd, controllerId, brokers }] = pages as [MetadataResponse];
+    const found = pages.flatMap((page) => page.topics).filter(({ error }) => error !== "UNKNOWN_TOPIC_OR_PARTITION");
+    return { clusterId, metadataEnd, controllerId, brokers, topics: found.map(topicInfoOf) };
   }
 
   /** Never rejects: each waiter is told. */
@@ -165,7 +172,7 @@ export class MetadataCache {
   async #askController(names: readonly string[], timeoutMs: number): Promise<Map<string, OttlaError>> {
     const errors = new Map<string, OttlaError>();
     const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
-    for (const page of await turnPages((after) => this.#controllerPage({ topics: names, after }, deadlineMs))) {
+    for (const page of await turnPages(this.#atController(names, deadlineMs))) {
       for (const name of this.#take(page, errors)) errors.set(name, this.#gone(name, page.metadataEnd));
     }
     return errors;
@@ -202,11 +209,10 @@ export class MetadataCache {
   }
 
   /** Pages that all show the same state: read again while changes come in between. */
-  async #consistentPages(timeoutMs: number): Promise<MetadataResponse[]> {
+  async #consistentPages(pageAfter: PageAfter, deadlineMs: number): Promise<MetadataResponse[]> {
     const { alarms, rng } = this.#context;
-    const deadlineMs = alarms.nowMs() + timeoutMs;
     for (let attempt = 1; ; attempt++) {
-      const pages = await turnPages((after) => this.#controllerPage({ topics: null, after }, deadlineMs));
+      const pages = await turnPages(pageAfter);
       if (pages.every((page) => page.metadataEnd === pages[0]?.metadataEnd)) return pages;
       const waitMs = backoffMs(attempt, rng);
       if (alarms.nowMs() + waitMs >= deadlineMs) {
@@ -216,19 +222,32 @@ export class MetadataCache {
     }
   }
 
-  async #controllerPage(
-    what: { readonly topics: readonly string[] | null; readonly after: string | null },
-    deadlineMs: number,
-  ): Promise<MetadataResponse> {
-    const { alarms, pool } = this.#context;
-    const timeoutMs = Math.max(1, deadlineMs - alarms.nowMs());
-    const page = await readAtController(this.#context, API.METADATA, { ...what, barrier: true }, { timeoutMs });
-    pool.learn(page);
-    return page;
+  #atController(topics: readonly string[] | null, deadlineMs: number): PageAfter {
+    return async (after) => {
+      const timeoutMs = this.#leftMs(deadlineMs);
+      const request = { topics, after, barrier: true };
+      const page = await readAtController(this.#context, API.METADATA, request, { timeoutMs });
+      this.#context.pool.learn(page);
+      return page;
+    };
+  }
+
+  async #atNode(nodeId: number, topics: readonly string[] | null, deadlineMs: number): Promise<PageAfter> {
+    const connection = await connectToNode(this.#context, nodeId, this.#leftMs(deadlineMs));
+    return (after) => {
+      const request = { topics, after, barrier: false };
+      return connection.call(API.METADATA, request, this.#leftMs(deadlineMs), { isPatient: true });
+    };
+  }
+
+  #leftMs(deadlineMs: number): number {
+    return Math.max(1, deadlineMs - this.#context.alarms.nowMs());
   }
 }
 
-async function turnPages(pageAfter: (after: string | null) => Promise<MetadataResponse>): Promise<MetadataResponse[]> {
+type PageAfter = (after: string | null) => Promise<MetadataResponse>;
+
+async function turnPages(pageAfter: PageAfter): Promise<MetadataResponse[]> {
   const pages: MetadataResponse[] = [];
   let after: string | null = null;
   do {

@@ -37,6 +37,8 @@ export class ProduceBatch {
   builder: RecordBatchBuilder | undefined;
   /** From sealing on. */
   bytes: Uint8Array | undefined;
+  /** Of the topic that it was sent to last. */
+  topicId: string | undefined;
   recordCount = 0;
   /** Uncompressed; what the buffer's bound counts. */
   sizeBytes = 0;

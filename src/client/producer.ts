@@ -403,6 +403,7 @@ export class ProducerImpl implements Producer {
     try {
       this.#options.onBatch?.({
         topic: batch.lane.topic,
+        topicId: batch.topicId,
         partition: batch.lane.partition,
         recordCount: batch.recordCount,
         sizeBytes,

@@ -254,6 +254,7 @@ export class Sender {
     const { lane } = batch;
     const topic = this.#context.metadata.peek(lane.topic) as TopicMetadata;
     const partition = partitionOf(topic, lane.partition) as PartitionMetadata;
+    batch.topicId = topic.topicId;
     return { topicId: topic.topicId, partition: lane.partition, leaderEpoch: partition.leaderEpoch };
   }
 

@@ -38,6 +38,8 @@ export interface SendOptions {
 /** What became of one batch; told once for each. */
 export interface BatchReport {
   readonly topic: string;
+  /** Which topic of that name; undefined when it was sent to none. */
+  readonly topicId: string | undefined;
   readonly partition: number;
   readonly recordCount: number;
   readonly sizeBytes: number;
@@ -138,6 +140,8 @@ export interface ConsumerOptions {
 /** Records of one partition, in order; views into the fetched bytes. */
 export interface RecordBatchView extends Iterable<ConsumedRecord> {
   readonly topic: string;
+  /** Which topic of that name. */
+  readonly topicId: string;
   readonly partition: number;
   readonly highWatermark: number;
   readonly recordCount: number;

@@ -73,6 +73,7 @@ describe("consumer: reading", () => {
     for await (const view of collect(consume({ from: { offset: 7 }, untilEnd: true }).batches(), time))
       views.push(view);
     expect(views.map((view) => view.recordCount)).toEqual([3, 10]);
+    expect(views.map((view) => view.topicId)).toEqual(Array(2).fill(broker.topics.get("t")?.topicId));
     expect([...(views[0] ?? [])].map(text)).toEqual(numbers(7, 10));
   });
 

@@ -200,6 +200,31 @@ describe("linearizable reads", () => {
   });
 });
 
+describe("the view of one broker", () => {
+  it("is that of this broker, however old, and of no other", async () => {
+    const { cluster, time, admin } = await setUp();
+    cluster.create("a");
+    cluster.create("b");
+    await time.until(admin.listTopics());
+    cluster.node(3).knownEnd = 1;
+    const old = await time.until(admin.describeMetadata({ topics: ["a", "b"], from: 3 }));
+    expect(old).toMatchObject({ metadataEnd: 1, controllerId: 1, topics: [{ name: "a" }] });
+    expect(old.topics).toHaveLength(1);
+    const now = await time.until(admin.describeMetadata());
+    expect(now).toMatchObject({ metadataEnd: 2, topics: [{ name: "a" }, { name: "b" }] });
+    expect((await time.until(admin.describeTopic("b"))).name).toBe("b");
+    await cluster.node(3).kill();
+    const failing = errorOf(admin.describeMetadata({ from: 3 }));
+    expect((await time.until(failing, 3_000))?.code).toMatch(/^CONNECTION_/);
+    expect(await time.until(errorOf(admin.describeMetadata({ from: 8 })))).toMatchObject({
+      code: "BROKER_ID_NOT_REGISTERED",
+    });
+    await expect(admin.describeMetadata({ from: "x" as never })).rejects.toMatchObject({
+      message: 'describeMetadata: from takes a node id or "controller", not "x"',
+    });
+  });
+});
+
 describe("several brokers to ask", () => {
   it("one that hangs is passed over", async () => {
     const { cluster, time, admin } = await setUp([1, 2, 3]);

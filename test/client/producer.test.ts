@@ -291,6 +291,7 @@ describe("producer: a topic that vanishes", () => {
     await time.until(producer.prepare("t"));
     void producer.enqueue("t", { value: "before" });
     await time.until(producer.flush());
+    expect(reports[0]?.topicId).toBe(broker.topics.get("t")?.topicId);
     broker.topics.delete("t");
     for (let count = 0; count < 3; count++) void producer.enqueue("t", { value: "lost" });
     await time.pass(10_000);
