@@ -1,6 +1,7 @@
 // Reading the metadata log back: every entry, up to a torn tail. A tail is torn only if nothing says that it had been synced (D-11): no mark
 // in the quorum state, and no later batch that was written after a sync of it. What is kept is written and synced again (D-13).
 import { present } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { baseOffsetAt, checkStoredBatch } from "../model/record-batch.ts";
 import type { Checksum } from "../ports/checksum.ts";
@@ -189,7 +190,7 @@ async function settleLast(
   const from = last.positions[Math.max(walk.lastSyncedEnd, last.base) - last.base] ?? last.sizeBytes;
   await withFile(deps.files, { path, mode: "write" }, async (handle) => {
     await handle.truncate(last.sizeBytes);
-    for (let at = from; at < last.sizeBytes; at += REWRITE_BYTES) {
+    for (let at = mutant("D-13q") ? last.sizeBytes : from; at < last.sizeBytes; at += REWRITE_BYTES) {
       const bytes = new Uint8Array(Math.min(REWRITE_BYTES, last.sizeBytes - at));
       await handle.read(at, bytes);
       await handle.write(at, [bytes]);

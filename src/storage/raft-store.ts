@@ -30,6 +30,7 @@ const OLD_LANE = "lane.metadata";
 export async function openRaftStore(deps: StorageDeps, options: RaftStoreOptions): Promise<RaftStore> {
   try {
     await makeFirst(deps, options.directory);
+    await syncNames(deps, options.directory);
     const path = join(options.directory, QUORUM_STATE);
     const { file, payload } = await SlotFile.open(deps, path, QUORUM_STATE_FORMAT);
     try {
@@ -54,9 +55,13 @@ async function makeFirst(deps: StorageDeps, directory: string): Promise<void> {
   const fresh = join(directory, STATE_NEW);
   await SlotFile.write(deps, fresh, QUORUM_STATE_FORMAT, encodeQuorumState(EMPTY_QUORUM_STATE));
   await files.rename(fresh, join(directory, QUORUM_STATE));
-  await syncDirectory(files, directory);
+}
+
+/** The first start may have died before its names were durable, and nothing shows that. */
+async function syncNames(deps: StorageDeps, directory: string): Promise<void> {
+  await syncDirectory(deps.files, directory);
   const slash = directory.lastIndexOf("/");
-  if (slash > 0) await syncDirectory(files, directory.slice(0, slash));
+  if (slash > 0) await syncDirectory(deps.files, directory.slice(0, slash));
 }
 
 function lostState(directory: string, names: readonly string[], other: string): OttlaError {

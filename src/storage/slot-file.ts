@@ -2,6 +2,7 @@
 // The valid slot with the higher counter counts.
 import { assert } from "../base/assert.ts";
 import { readU16, readU32, writeU32 } from "../base/bytes.ts";
+import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
@@ -114,7 +115,7 @@ export class SlotFile {
   async #write(slot: Slot): Promise<void> {
     const { slotBytes } = this.#format;
     await this.#handle.write((slot.counter % 2) * slotBytes, [encodeSlot(slot, this.#format, this.#checksum)]);
-    await datasync(this.#handle);
+    if (!mutant("Q-1")) await datasync(this.#handle);
     this.#counter = slot.counter;
   }
 
