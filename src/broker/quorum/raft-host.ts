@@ -151,11 +151,16 @@ export class RaftHost {
       // D-22: ticks that a late loop missed are lost. The leader's words of that time wait in the sockets, unread.
       const ticks = mutant("D22t") ? Math.max(1, Math.round((nowMs - this.#lastTickMs) / TICK_MS)) : 1;
       this.#lastTickMs = nowMs;
-      if (!this.isTicking) return;
+      if (!this.isTicking || this.#isCampaignUnwritten) return;
       this.input((core) => {
         for (let count = 0; count < ticks; count++) core.tick();
       });
     });
+  }
+
+  /** Nothing of the campaign has left the node yet: to give it up for another one would go on for ever on a slow disk. */
+  get #isCampaignUnwritten(): boolean {
+    return this.core.role === "candidate" && this.core.term > this.#durableTerm;
   }
 
   // --- the host's duties
