@@ -197,7 +197,7 @@ function metadataHistory(): readonly (readonly MetadataRecord[])[] {
     [{ type: "register-broker", version: 1, nodeId, ...uuids, ...restart, timestampMs: 1 }],
     [{ type: "unfence-broker", version: 1, nodeId, brokerEpoch }],
     [
-      { type: "request", version: 1, requestId: TOPIC },
+      { type: "request", version: 1, requestId: TOPIC, topicId: TOPIC },
       { type: "topic", version: 1, topicId: TOPIC, name: "a", ...shape, timestampMs: 1 },
     ],
     [{ type: "broker-config", version: 1, nodeId: null, configs: { "num.partitions": 3 } }],

@@ -25,6 +25,8 @@ export function affectedBy(records: readonly MetadataRecord[], self: NodeId): Re
       case "broker-config":
         if (record.nodeId === null || record.nodeId === self) return EVERYTHING;
         break;
+      case "unsafe-recovery":
+        return EVERYTHING;
       case "cluster":
       case "request":
       case "metadata-version":

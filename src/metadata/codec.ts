@@ -52,7 +52,8 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
   "delete-topic": [{ topicId: isUuid }],
   "topic-removed": [{ topicId: isUuid, owed: isListOf(isNumber) }],
   "tombstone-settled": [{ nodeId: isNumber, topicIds: isListOf(isUuid) }],
-  request: [{ requestId: isUuid }],
+  request: [{ requestId: isUuid, topicId: isNullOr(isUuid) }],
+  "unsafe-recovery": [{ epochsRaisedBy: isNumber, timestampMs: isTimestamp }],
 };
 
 /** One command. Records of a newer kind than the finalised version are a bug of whoever decided on them. */
@@ -81,16 +82,6 @@ export function decodeCommand(
   if (!Array.isArray(records) || records.length === 0 || Object.keys(rest).length > 0)
     throw damaged(index, "a command is a list of records");
   return records.map((record: unknown) => checkedRecord(record, index, supported));
-}
-
-/** A record by itself. */
-export function encodeMetadataRecord(record: MetadataRecord): Uint8Array {
-  return utf8Encode(JSON.stringify(record));
-}
-
-/** Throws as decodeCommand does. */
-export function decodeMetadataRecord(bytes: Uint8Array, index: number): MetadataRecord {
-  return checkedRecord(parsed(bytes, index), index, SUPPORTED_METADATA_VERSIONS);
 }
 
 function parsed(bytes: Uint8Array, index: number): Readonly<Record<string, unknown>> {

@@ -2,8 +2,9 @@
 // Format version 2 (from metadata.version 2 on) says why a broker is fenced; until then a build that knows only version 1 can read it (D-31).
 import { bytesEqual, utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
-import type { LeaderEpoch, NodeId, Uuid } from "../model/ids.ts";
-import type { BrokerImage, ClusterImage, PartitionImage, TombstoneImage, TopicImage } from "./image-types.ts";
+import type { LeaderEpoch, NodeId } from "../model/ids.ts";
+import type { BrokerImage, ClusterImage, PartitionImage, RequestImage } from "./image-types.ts";
+import type { TombstoneImage, TopicImage } from "./image-types.ts";
 import type { Configs, VersionRange } from "./records.ts";
 import { type Fields, faultyField, isConfigs, isFlag, isListOf, isNullOr, isNumber, isObject } from "./shapes.ts";
 import { isObjectOf, isOneOf, isText, isTimestamp, isTuple, isUuid } from "./shapes.ts";
@@ -20,7 +21,7 @@ export interface SnapshotParts {
   /** For every broker (null) first, then ascending by node id; none without a key. */
   readonly brokerConfigs: readonly { readonly nodeId: NodeId | null; readonly configs: Configs }[];
   /** In the order of the log. */
-  readonly requests: readonly Uuid[];
+  readonly requests: readonly RequestImage[];
 }
 
 type PartitionTuple = readonly [
@@ -50,7 +51,7 @@ export function snapshotText(parts: SnapshotParts): string {
     ["topics", listText(parts.topics, topicText)],
     ["tombstones", listText(parts.tombstones, tombstoneText)],
     ["brokerConfigs", listText(parts.brokerConfigs, brokerConfigText)],
-    ["requests", JSON.stringify(parts.requests)],
+    ["requests", listText(parts.requests, requestText)],
   ];
   return `{${fields.map(([name, text]) => `"${name}":${text}`).join(",")}}`;
 }
@@ -93,6 +94,8 @@ const tombstoneText = ({ topicId, name, owed }: TombstoneImage): string => JSON.
 const brokerConfigText = ({ nodeId, configs }: SnapshotParts["brokerConfigs"][number]): string =>
   JSON.stringify({ nodeId, configs: sortedConfigs(configs) });
 
+const requestText = ({ requestId, topicId }: RequestImage): string => JSON.stringify({ requestId, topicId });
+
 /** Keys in code-unit order, whatever order they were set in. */
 export function sortedConfigs(configs: Configs): Configs {
   return Object.fromEntries(Object.entries(configs).sort(([left], [right]) => (left < right ? -1 : 1)));
@@ -132,7 +135,7 @@ function fieldsOf(broker: Fields): Fields {
     ),
     tombstones: isListOf(isObjectOf({ topicId: isUuid, name: isText, owed: isListOf(isNumber) })),
     brokerConfigs: isListOf(isObjectOf({ nodeId: isNullOr(isNumber), configs: isConfigs })),
-    requests: isListOf(isUuid),
+    requests: isListOf(isObjectOf({ requestId: isUuid, topicId: isNullOr(isUuid) })),
   };
 }
 
@@ -205,7 +208,8 @@ function inconsistency(parts: SnapshotParts): string | undefined {
   if (!isAscending(brokerConfigs.map(({ nodeId }) => nodeId ?? -1))) return "broker configurations out of order";
   if (brokerConfigs.some(({ configs }) => Object.keys(configs).length === 0))
     return "a broker configuration of nothing";
-  if (new Set(requests).size < requests.length || requests.length > REQUESTS_MAX) return "requests too many or twice";
+  const requestIds = new Set(requests.map(({ requestId }) => requestId));
+  if (requestIds.size < requests.length || requests.length > REQUESTS_MAX) return "requests too many or twice";
   for (const topic of topics) {
     const broken = topic.partitions.find((partition) => !isSoundPartition(partition, known));
     if (broken !== undefined) return `replicas, ISR and leader of ${topic.name}-${broken.index} do not fit`;

@@ -3,7 +3,7 @@ import { assert } from "../base/assert.ts";
 import type { NodeId, TopicId, Uuid } from "../model/ids.ts";
 import { REQUESTS_MAX, type SnapshotParts, encodeSnapshot, snapshotText } from "./image-snapshot.ts";
 import { sortedConfigs, topicText } from "./image-snapshot.ts";
-import type { BrokerImage, ClusterImage, PartitionImage, PartitionPlace } from "./image-types.ts";
+import type { BrokerImage, ClusterImage, PartitionImage, PartitionPlace, RequestImage } from "./image-types.ts";
 import type { TombstoneImage, TopicImage } from "./image-types.ts";
 import { PartitionIndex, type Slot, partitionOf } from "./partition-index.ts";
 import type { Configs } from "./records.ts";
@@ -43,7 +43,7 @@ export class ImageTables {
   readonly #tombstones = new Map<TopicId, TombstoneImage>();
   readonly #brokerConfigs = new Map<NodeId | null, Configs>();
   /** In the order of the log. */
-  readonly #requests = new Set<Uuid>();
+  readonly #requests = new Map<Uuid, RequestImage>();
   #sortedEntries: readonly TopicEntry[] | undefined;
   #sortedNames: readonly string[] | undefined;
   #partitionCount = 0;
@@ -116,8 +116,8 @@ export class ImageTables {
     return this.#brokerConfigs.get(nodeId) ?? NO_CONFIGS;
   }
   /** The change that a client asked for under this id was made; the last 1,024 are known. */
-  hasRequest(requestId: Uuid): boolean {
-    return this.#requests.has(requestId);
+  requestOf(requestId: Uuid): RequestImage | undefined {
+    return this.#requests.get(requestId);
   }
   /** Partitions that the broker has a replica of, of topics that are not being deleted. */
   heldCount(nodeId: NodeId): number {
@@ -168,9 +168,9 @@ export class ImageTables {
     else this.#tombstones.set(tombstone.topicId, tombstone);
   }
 
-  protected putRequest(requestId: Uuid): void {
-    this.#requests.add(requestId);
-    for (const oldest of this.#requests) {
+  protected putRequest(request: RequestImage): void {
+    this.#requests.set(request.requestId, request);
+    for (const oldest of this.#requests.keys()) {
       if (this.#requests.size <= REQUESTS_MAX) break;
       this.#requests.delete(oldest);
     }
@@ -193,13 +193,13 @@ export class ImageTables {
     this.#forgetOrder();
   }
 
+  /** A retired one. */
   protected removeTopic({ topic, slots }: TopicEntry): void {
     for (const slot of slots) this.index.remove(slot);
     this.#topics.delete(topic.topicId);
     this.#byName.delete(topic.name);
     this.#byMetricName.delete(metricNameOf(topic.name));
     this.#partitionCount -= slots.length;
-    if (!topic.isDeleting) this.#livePartitionCount -= slots.length;
     this.#forgetOrder();
   }
 
@@ -241,7 +241,7 @@ export class ImageTables {
       brokerConfigs: [...this.#brokerConfigs]
         .map(([nodeId, configs]) => ({ nodeId, configs }))
         .sort((left, right) => (left.nodeId ?? -1) - (right.nodeId ?? -1)),
-      requests: [...this.#requests],
+      requests: [...this.#requests.values()],
     };
   }
 

@@ -1,5 +1,14 @@
 // What the metadata image holds: each an object that is replaced as a whole when it changes, never changed in place.
-import type { BrokerEpoch, ClusterId, DirectoryId, IncarnationId, LeaderEpoch, NodeId, TopicId } from "../model/ids.ts";
+import type {
+  BrokerEpoch,
+  ClusterId,
+  DirectoryId,
+  IncarnationId,
+  LeaderEpoch,
+  NodeId,
+  TopicId,
+  Uuid,
+} from "../model/ids.ts";
 import type { Configs, FenceReason, RestartKind, VersionRange } from "./records.ts";
 
 export interface ClusterImage {
@@ -55,6 +64,13 @@ export interface TombstoneImage {
   readonly name: string;
   /** Those brokers, ascending, never none. */
   readonly owed: readonly NodeId[];
+}
+
+/** A change that a client asked for, as it was made. */
+export interface RequestImage {
+  readonly requestId: Uuid;
+  /** The topic that it created. */
+  readonly topicId: TopicId | null;
 }
 
 /** A topic with one of its partitions. */

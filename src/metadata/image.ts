@@ -18,7 +18,7 @@ import type {
   TopicRecord,
   TopicRemovedRecord,
 } from "./records.ts";
-import type { UnfenceBrokerRecord, VersionRange } from "./records.ts";
+import type { UnfenceBrokerRecord, UnsafeRecoveryRecord, VersionRange } from "./records.ts";
 
 export { metricNameOf } from "./image-tables.ts";
 export type {
@@ -26,6 +26,7 @@ export type {
   ClusterImage,
   PartitionImage,
   PartitionPlace,
+  RequestImage,
   TombstoneImage,
   TopicImage,
 } from "./image-types.ts";
@@ -46,7 +47,7 @@ export class MetadataImage extends ImageTables {
     for (const topic of parts.topics) image.putTopic(topic);
     for (const tombstone of parts.tombstones) image.putTombstone(tombstone);
     for (const { nodeId, configs } of parts.brokerConfigs) image.putBrokerConfigs(nodeId, configs);
-    for (const requestId of parts.requests) image.putRequest(requestId);
+    for (const request of parts.requests) image.putRequest(request);
     return image;
   }
 
@@ -73,12 +74,16 @@ export class MetadataImage extends ImageTables {
     if (index !== this.nextIndex) throw misfit(index, `expected index ${this.nextIndex}`);
   }
 
-  #applyOne(index: number, record: MetadataRecord): void {
-    const needed = metadataVersionOf(record);
+  #assertPlace(index: number, record: MetadataRecord): void {
+    if (record.type === "unsafe-recovery") return; // an operator's, wherever the log ended
     if ((this.clusterNow === undefined) !== (record.type === "cluster"))
       throw misfit(index, `${record.type} cannot stand here`);
-    if (record.type !== "cluster" && needed > this.metadataVersion)
+    if (record.type !== "cluster" && metadataVersionOf(record) > this.metadataVersion)
       throw misfit(index, `${record.type} ${record.version} at metadata.version ${this.metadataVersion}`);
+  }
+
+  #applyOne(index: number, record: MetadataRecord): void {
+    this.#assertPlace(index, record);
     switch (record.type) {
       case "cluster":
         return this.#startCluster(record);
@@ -106,6 +111,8 @@ export class MetadataImage extends ImageTables {
         return this.#settleTombstones(index, record);
       case "request":
         return this.#rememberRequest(index, record);
+      case "unsafe-recovery":
+        return this.#recoverUnsafely(record);
       default:
         return assertNever(record);
     }
@@ -246,9 +253,21 @@ export class MetadataImage extends ImageTables {
     }
   }
 
-  #rememberRequest(index: number, { requestId }: RequestRecord): void {
-    if (this.hasRequest(requestId)) throw misfit(index, `request ${requestId} was made before`);
-    this.putRequest(requestId);
+  #rememberRequest(index: number, { requestId, topicId }: RequestRecord): void {
+    if (this.requestOf(requestId) !== undefined) throw misfit(index, `request ${requestId} was made before`);
+    this.putRequest({ requestId, topicId });
+  }
+
+  #recoverUnsafely({ epochsRaisedBy }: UnsafeRecoveryRecord): void {
+    for (const broker of [...this.brokers]) this.putBroker({ ...broker, isFenced: true, fencedFor: null });
+    for (const { topicId } of this.topics) {
+      const entry = this.entry(topicId);
+      for (const partition of entry?.topic.partitions ?? []) {
+        const leaderEpoch = (partition.leaderEpoch + epochsRaisedBy) as LeaderEpoch;
+        const partitionEpoch = partition.partitionEpoch + epochsRaisedBy;
+        if (entry !== undefined) this.putPartition(entry, { ...partition, leader: null, leaderEpoch, partitionEpoch });
+      }
+    }
   }
 
   #known(index: number, topicId: TopicId): TopicEntry {

@@ -34,14 +34,11 @@ export class PartitionIndex {
     this.link(slot, partition);
   }
 
+  /** Of a retired topic. */
   remove(slot: Slot): void {
     const partition = partitionOf(slot);
     this.unlink(slot, partition);
-    for (const nodeId of partition.replicas) {
-      const slots = this.#slots(nodeId);
-      slots.held.delete(slot);
-      if (!slot.topic.isDeleting) slots.liveCount--;
-    }
+    for (const nodeId of partition.replicas) this.#slots(nodeId).held.delete(slot);
   }
 
   /** Before a partition changes; `link` follows when it has. Replicas stay the same. */

@@ -169,6 +169,19 @@ export interface RequestRecord {
   readonly type: "request";
   readonly version: 1;
   readonly requestId: Uuid;
+  /** The topic that the command creates: what a repeated creation is answered with, whatever became of the topic. */
+  readonly topicId: TopicId | null;
+}
+
+/**
+ * An operator gave up what the lost voters had committed beyond this log. Epochs of that may be in use on disks: every leader epoch and partition
+ * epoch rises by `epochsRaisedBy`, beyond any of them, and every broker is fenced until it is heard of again. Before the cluster record it says nothing.
+ */
+export interface UnsafeRecoveryRecord {
+  readonly type: "unsafe-recovery";
+  readonly version: 1;
+  readonly epochsRaisedBy: number;
+  readonly timestampMs: number;
 }
 
 export type MetadataRecord =
@@ -185,7 +198,8 @@ export type MetadataRecord =
   | DeleteTopicRecord
   | TopicRemovedRecord
   | TombstoneSettledRecord
-  | RequestRecord;
+  | RequestRecord
+  | UnsafeRecoveryRecord;
 
 export type MetadataRecordType = MetadataRecord["type"];
 
@@ -193,6 +207,12 @@ export type MetadataRecordType = MetadataRecord["type"];
 export function metadataVersionOf({ type, version }: MetadataRecord): number {
   return type === "fence-broker" && version === 2 ? 2 : 1;
 }
+
+/**
+ * What an unsafe recovery raises epochs by. A partition's epoch rises by at most three in a command, so this is beyond 300,000 lost commands; 2,000
+ * recoveries fit below 2^31.
+ */
+export const EPOCHS_RAISED_BY_RECOVERY = 1_000_000;
 
 /** A leader epoch never seen: the first leader leads in epoch 0. */
 export const FIRST_LEADER_EPOCH = 0 as LeaderEpoch;

@@ -31,7 +31,9 @@ const GOLDEN: readonly string[] = [
   '{"type":"delete-topic","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA"}',
   '{"type":"topic-removed","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA","owed":[2,3]}',
   '{"type":"tombstone-settled","version":1,"nodeId":2,"topicIds":["AAAAAAAAAAAAAAAAAAAABA"]}',
-  '{"type":"request","version":1,"requestId":"AAAAAAAAAAAAAAAAAAAABQ"}',
+  '{"type":"request","version":1,"requestId":"AAAAAAAAAAAAAAAAAAAABQ","topicId":null}',
+  '{"type":"request","version":1,"requestId":"AAAAAAAAAAAAAAAAAAAABQ","topicId":"AAAAAAAAAAAAAAAAAAAABA"}',
+  '{"type":"unsafe-recovery","version":1,"epochsRaisedBy":1000000,"timestampMs":1700000000003}',
 ];
 
 const commandOf = (...records: readonly string[]): Uint8Array =>
@@ -71,6 +73,7 @@ describe("golden records", () => {
       "topic-config 1",
       "topic-removed 1",
       "unfence-broker 1",
+      "unsafe-recovery 1",
     ]);
     for (const record of kinds) {
       const version = (newest.get(record.type) ?? 0) + 1;

@@ -11,7 +11,7 @@ import { History, faultsOf, node, topicIdOf, uuid } from "./support.ts";
 /** A bit of everything that an image can hold. */
 function rich(metadataVersion = 2): History {
   const history = History.started([2, 1, 3], metadataVersion);
-  history.force({ type: "request", version: 1, requestId: uuid(77) });
+  history.force({ type: "request", version: 1, requestId: uuid(77), topicId: topicIdOf(50) });
   history.create("b", { partitions: 3, configs: [{ key: "segment.bytes", value: "1MiB" }] });
   history.create("a", { partitions: 2 });
   history.create("gone", { partitions: 3, topicId: 50 });
@@ -41,7 +41,9 @@ describe("applying", () => {
 
   test("D-20: nothing before the cluster record, and it only once", () => {
     const cluster = { type: "cluster", version: 1, clusterId: uuid(1), metadataVersion: 1, timestampMs: 1 } as const;
-    expect(() => new MetadataImage().apply(0, [{ type: "request", version: 1, requestId: uuid(1) }])).toThrow(
+    expect(() =>
+      new MetadataImage().apply(0, [{ type: "request", version: 1, requestId: uuid(1), topicId: null }]),
+    ).toThrow(
       expect.objectContaining({ code: "DATA_DAMAGED", message: expect.stringContaining("request cannot stand here") }),
     );
     expect(() => new MetadataImage().apply(0, [cluster, cluster])).toThrow(/cluster cannot stand here/);
@@ -49,7 +51,7 @@ describe("applying", () => {
 
   test("Q-18, Q-19: a command that does not fit as a whole leaves an image that nothing can be read out of", () => {
     const history = rich();
-    const request = { type: "request", version: 1, requestId: uuid(78) } as const;
+    const request = { type: "request", version: 1, requestId: uuid(78), topicId: null } as const;
     const unknown = { type: "delete-topic", version: 1, topicId: topicIdOf(999) } as const;
     expect(() => history.force(request, unknown)).toThrow(expect.objectContaining({ code: "DATA_DAMAGED" }));
     expect(() => history.image.encode()).toThrow(/half of a command/);
@@ -61,20 +63,21 @@ describe("applying", () => {
   test("the last 1,024 requests are known, the oldest is forgotten first", () => {
     const history = History.started();
     for (let id = 0; id <= REQUESTS_MAX; id++)
-      history.force({ type: "request", version: 1, requestId: uuid(10_000 + id) });
-    expect(history.image.hasRequest(uuid(10_000))).toBe(false);
-    for (let id = 1; id <= REQUESTS_MAX; id++) expect(history.image.hasRequest(uuid(10_000 + id))).toBe(true);
+      history.force({ type: "request", version: 1, requestId: uuid(10_000 + id), topicId: null });
+    expect(history.image.requestOf(uuid(10_000))).toBeUndefined();
+    for (let id = 1; id <= REQUESTS_MAX; id++)
+      expect(history.image.requestOf(uuid(10_000 + id))).toEqual({ requestId: uuid(10_000 + id), topicId: null });
     const loaded = MetadataImage.load(history.image.encode());
     for (const image of [history.image, loaded])
-      image.apply(image.endOffset, [{ type: "request", version: 1, requestId: uuid(9_999) }]);
-    expect(loaded.hasRequest(uuid(10_001))).toBe(false);
+      image.apply(image.endOffset, [{ type: "request", version: 1, requestId: uuid(9_999), topicId: null }]);
+    expect(loaded.requestOf(uuid(10_001))).toBeUndefined();
     expect(loaded.encode()).toEqual(history.image.encode());
   });
 });
 
 /** One snapshot of each format version, as first written: only ever added to. */
 const GOLDEN: readonly string[] = [
-  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],1,1,0,0],[[2],[2],1,null,3,4],[[2],[],1,null,3,5]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":["AAAAAAAAAAAAAAAAAAAACQ","AAAAAAAAAAAAAAAAAAAACA"]}',
+  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],1,1,0,0],[[2],[2],1,null,3,4],[[2],[],1,null,3,5]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":[{"requestId":"AAAAAAAAAAAAAAAAAAAACQ","topicId":null},{"requestId":"AAAAAAAAAAAAAAAAAAAACA","topicId":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
   '{"type":"metadata-image","version":2,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":2,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":true,"fencedFor":"shutdown"}],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
   '{"type":"metadata-image","version":1,"endOffset":3,"cluster":null,"brokers":[],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
 ];
@@ -93,7 +96,7 @@ describe("snapshots", () => {
     expect(loaded.stateHash()).toBe(image.stateHash());
     expect(faultsOf(loaded)).toEqual([]);
     expect(loaded.topicNames).toEqual(["a", "b", "going"]);
-    expect(loaded.hasRequest(uuid(77))).toBe(true);
+    expect(loaded.requestOf(uuid(77))).toEqual({ requestId: uuid(77), topicId: topicIdOf(50) });
     expect(loaded.broker(node(3))?.fencedFor).toBe(version === 1 ? null : "session");
     expect(loaded.topicColliding("a")?.name).toBe("a");
   });

@@ -41,7 +41,12 @@ function step(history: History, rng: Rng): void {
     () => attempt(controller.decideBrokerConfigs(image, { nodeId: node(nodeId), changes: [change] })),
     () => attempt(controller.decideBrokerConfigs(image, { nodeId: null, changes: [change] })),
     () => attempt(controller.decideMetadataVersion(image, { version: rng.chance(0.1) ? 2 : 1 })),
-    () => attempt({ kind: "records", records: [{ type: "request", version: 1, requestId: fresh(history) }] }),
+    () =>
+      attempt({
+        kind: "records",
+        records: [{ type: "request", version: 1, requestId: fresh(history), topicId: null }],
+      }),
+    () => attempt(recovery(rng)),
     () => history.skip(),
   ];
   rng.pick(steps)();
@@ -49,6 +54,12 @@ function step(history: History, rng: Rng): void {
 
 function fresh(history: History): ReturnType<typeof uuid> {
   return uuid(100_000 + history.image.endOffset);
+}
+
+/** Seldom. */
+function recovery(rng: Rng): controller.Decision {
+  const record = { type: "unsafe-recovery", version: 1, epochsRaisedBy: 1_000, timestampMs: 1 } as const;
+  return { kind: "records", records: rng.chance(0.1) ? [record] : [] };
 }
 
 function removal(image: MetadataImage, rng: Rng): controller.Decision {

@@ -179,6 +179,37 @@ describe("D-6: what a restart may have lost", () => {
   });
 });
 
+describe("an unsafe recovery", () => {
+  const record = { type: "unsafe-recovery", version: 1, epochsRaisedBy: 1_000_000, timestampMs: 1 } as const;
+
+  test("fences everybody and raises every epoch beyond what was lost; who is heard of again leads again", () => {
+    const history = History.started([1, 2]);
+    history.create("a", { partitions: 2 });
+    history.fence(2);
+    const epochs = [1, 2].map((nodeId) => history.broker(nodeId).brokerEpoch);
+    history.take({ kind: "records", records: [record] });
+    expect(history.leaders("a")).toEqual([null, null]);
+    expect(history.epochs("a")).toEqual([1_000_000, 1_000_001]);
+    expect(history.topic("a").partitions.map(({ partitionEpoch }) => partitionEpoch)).toEqual([1_000_000, 1_000_001]);
+    expect([1, 2].map((nodeId) => history.broker(nodeId).isFenced)).toEqual([true, true]);
+    for (const nodeId of [1, 2]) history.unfence(nodeId);
+    expect(history.leaders("a")).toEqual([1, 2]);
+    expect(history.epochs("a")).toEqual([1_000_001, 1_000_002]);
+    expect([1, 2].map((nodeId) => history.broker(nodeId).brokerEpoch)).toEqual(epochs);
+    expect(replayed(history.entries).encode()).toEqual(history.image.encode());
+  });
+
+  test("of a log that ends before the cluster record says nothing", () => {
+    const history = new History();
+    history.skip();
+    history.force(record);
+    const wish = { clusterId: CLUSTER, metadataVersion: 1, nowMs: 1 };
+    history.take(decideCluster(history.image, wish));
+    history.join(1);
+    expect(history.broker(1).isFenced).toBe(false);
+  });
+});
+
 describe("records that nobody should have written", () => {
   test.each([
     ["another node's directory", { nodeId: node(2), directoryId: directoryOf(1) }, /is of node 1/],

@@ -297,7 +297,7 @@ describe("records that nobody should have written", () => {
     expect(() => History.started().force(settled)).toThrow(/owes nothing/);
     const config = { type: "topic-config", version: 1, topicId: topicIdOf(1), configs: {} } as const;
     expect(() => History.started().force(config)).toThrow(/no topic/);
-    const request = { type: "request", version: 1, requestId: uuid(1) } as const;
+    const request = { type: "request", version: 1, requestId: uuid(1), topicId: null } as const;
     expect(() => History.started().force(request, request)).toThrow(/made before/);
   });
 });

@@ -44,23 +44,17 @@ async function create(services: Services, wish: Wish, once: Once): Promise<Answe
   const decision = await services.controller.propose((image) =>
     once.decide(image, () => decideTopic(image, wish, context)),
   );
-  if (once.isRepeated) return present(services, wish);
+  if (once.isRepeated) return createdBefore(services, wish, once.topicId);
   const answer = answerOf(wish, decision);
   // So that a produce sent next is served, where its leader is here. What cannot be opened now is opened as soon as that works.
   if (answer.topicId !== null) await services.topics.reconcile(answer.topicId);
   return answer;
 }
 
-/** What is there of a topic that an earlier try has created. */
-function present({ quorum }: Services, { name }: Wish): Answer {
-  const topic = quorum.image.topicByName(name);
-  return {
-    name,
-    error: "NONE",
-    message: null,
-    topicId: topic?.topicId ?? null,
-    partitions: topic?.partitions.length ?? -1,
-  };
+/** The topic that an earlier try created, whatever has its name by now. */
+function createdBefore({ quorum }: Services, { name }: Wish, topicId: TopicId | null): Answer {
+  const topic = topicId === null ? undefined : quorum.image.topic(topicId);
+  return { name, error: "NONE", message: null, topicId, partitions: topic?.partitions.length ?? -1 };
 }
 
 function contextOf({ config, entropy, clock }: Services): TopicContext {
