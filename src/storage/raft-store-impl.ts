@@ -1,6 +1,6 @@
 // The running store of the quorum: a queue of writes carried out one after another. Those that wait share the sync of the log (group commit).
 import { AssertionFailure } from "../base/assert.ts";
-import { OttlaError } from "../model/errors.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { TimerHandle } from "../ports/timers.ts";
 import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
 import { encodeQuorumState, type QuorumState } from "./quorum-state.ts";
@@ -67,6 +67,7 @@ export class RaftStoreImpl implements RaftStore {
   /** Set while those whose writes were refused have not heard of it. */
   #refusal: OttlaError | undefined;
   #failure: Error | undefined;
+  #onFailed: (error: OttlaError) => void = () => undefined;
   #closed: Promise<void> | undefined;
 
   constructor(deps: StorageDeps, opened: OpenedRaft) {
@@ -80,7 +81,7 @@ export class RaftStoreImpl implements RaftStore {
     this.#stateFile = opened.stateFile;
     this.#lane = opened.lane;
     this.#snapshots = opened.snapshots;
-    this.#snapshots.onFailed = (error) => void this.#fail(error, []);
+    this.#snapshots.onFailed = (error) => this.#fail(error, []);
     this.#reserve = opened.reserve;
   }
 
@@ -250,12 +251,19 @@ export class RaftStoreImpl implements RaftStore {
     for (const job of refused) job.reject(error);
   }
 
-  #fail(thrown: unknown, jobs: readonly Job[]): Error {
-    this.#failure ??= thrown instanceof AssertionFailure ? thrown : diskFailed(thrown);
+  #fail(thrown: unknown, jobs: readonly Job[]): void {
+    const isFirst = this.#failure === undefined;
+    const failure = this.#failure ?? (thrown instanceof AssertionFailure ? thrown : diskFailed(thrown));
+    this.#failure = failure;
     const failed = [...jobs, ...this.#queue];
     this.#queue = [];
-    for (const job of failed) job.reject(this.#failure);
-    return this.#failure;
+    for (const job of failed) job.reject(failure);
+    if (isFirst) this.#onFailed(asOttlaError(failure));
+  }
+
+  onFailed(listener: (error: OttlaError) => void): void {
+    this.#onFailed = listener;
+    if (this.#failure !== undefined && this.#closed === undefined) listener(asOttlaError(this.#failure));
   }
 
   #noteWhenIdle(): void {

@@ -1,5 +1,6 @@
 // What storage/ promises to the quorum: one store per node for the metadata log, its hard state, its snapshots and its marks of others
 // (D-19, D-20). Positions are indices from 0; every `end` is exclusive.
+import type { OttlaError } from "../model/errors.ts";
 
 /** One entry of the metadata log, as it lies on the disk; what its bytes mean is the host's business. */
 export interface StoredEntry {
@@ -91,6 +92,8 @@ export interface RaftStore {
   readSnapshot(end: number, position: number, length: number): Promise<Uint8Array | undefined>;
   /** Deletes snapshots other than the newest and those of these ends. */
   retainSnapshots(ends: readonly number[]): Promise<void>;
+  /** Told once, and at once if it has happened: the disk failed a write or a sync, be it of a note that nobody waits for. Stop the process (D-13). */
+  onFailed(listener: (error: OttlaError) => void): void;
   /** Finishes what is queued. Always ends. */
   close(): Promise<void>;
 }

@@ -52,10 +52,15 @@ async function identityOf(deps: StorageDeps, directory: string): Promise<StoreId
 }
 
 /**
- * Appends `configuration`, which names this node as the only voter, in a term of its own: at its next start the node elects itself and
- * commits everything below. Durable when it resolves. Rejects with INVALID_REQUEST when the store knows no cluster.
+ * Appends `configuration`, which names this node as the only voter, and `command`, which says what was done, in a term of their own: at its
+ * next start the node elects itself and commits everything below. Durable when it resolves. Rejects with INVALID_REQUEST when the store
+ * knows no cluster.
  */
-export async function rewriteForUnsafeRecovery(store: RaftStore, configuration: Uint8Array): Promise<StoredEntry> {
+export async function rewriteForUnsafeRecovery(
+  store: RaftStore,
+  configuration: Uint8Array,
+  command: Uint8Array,
+): Promise<StoredEntry> {
   if (store.isEmpty)
     throw new OttlaError("INVALID_REQUEST", "this node's metadata log is empty: there is nothing to recover");
   const { hardState, log } = store.restored;
@@ -67,7 +72,7 @@ export async function rewriteForUnsafeRecovery(store: RaftStore, configuration: 
     hardState: { term, votedFor: null },
     resetLogTo: null,
     cutSuffixTo: null,
-    entries: [entry],
+    entries: [entry, { index: index + 1, term, kind: "command", bytes: command }],
     cutPrefixTo: null,
   });
   return entry;

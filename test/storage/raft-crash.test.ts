@@ -123,7 +123,8 @@ class Life {
     if (resetLogTo !== null) this.#logTo({ floor: resetLogTo.start, floorTerm: resetLogTo.startTerm, entries: [] });
     if (cutSuffixTo !== null) {
       // Files go one by one, from the end.
-      for (let { floor, entries: rest } = this.logs.last; floor + rest.length > cutSuffixTo; rest = rest.slice(0, -1))
+      let { entries: rest } = this.logs.last;
+      for (; this.logs.last.floor + rest.length > cutSuffixTo; rest = rest.slice(0, -1))
         this.#logTo({ entries: rest.slice(0, -1) });
     }
     for (const entry of entries) this.#logTo({ entries: [...this.logs.last.entries, entry] });

@@ -4,7 +4,7 @@ import { createRng } from "../../src/base/rng.ts";
 import { FileError } from "../../src/ports/files.ts";
 import { DROP_ALL } from "../../src/sim/disk-image.ts";
 import type { StoredEntry } from "../../src/storage/raft-types.ts";
-import { MemoryFiles } from "./memory-files.ts";
+import type { MemoryFiles } from "./memory-files.ts";
 import {
   append,
   entriesOf,
@@ -18,7 +18,7 @@ import {
   vote,
   writeOf,
 } from "./raft-support.ts";
-import { makeDeps, settle } from "./support.ts";
+import { makeDeps, ManualTimers, settle } from "./support.ts";
 
 const SEGMENT_BYTES = 1 << 20;
 const RESERVE_BYTES = 256 * 1024;
@@ -164,6 +164,26 @@ test("D-13: a write that fails for another reason is final", async () => {
   files.onOperation = () => undefined;
   await settle();
   await expect(append(store, entriesOf(1, 2, 1))).rejects.toMatchObject({ code: "DISK_FAILED" });
+  await store.close();
+});
+
+test("D-13: a sync that fails where nobody waits, in the note of an idle log, ends the store and is told", async () => {
+  const files = await freshFiles();
+  const timers = new ManualTimers();
+  const store = await openRaft(files, makeDeps(files, { timers }), SEGMENT_BYTES);
+  const told: string[] = [];
+  store.onFailed((error) => told.push(error.code));
+  await append(store, entriesOf(0, 1, 1));
+  await settle();
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "datasync" && path.endsWith("quorum-state")) throw new FileError("io", kind, path);
+  };
+  timers.fire(50);
+  await settle();
+  expect(told).toEqual(["DISK_FAILED"]);
+  await expect(append(store, entriesOf(1, 2, 1))).rejects.toMatchObject({ code: "DISK_FAILED" });
+  store.onFailed((error) => told.push(`again ${error.code}`));
+  expect(told).toEqual(["DISK_FAILED", "again DISK_FAILED"]);
   await store.close();
 });
 
