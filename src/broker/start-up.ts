@@ -12,7 +12,7 @@ import type { HostedQuorum } from "./quorum/types.ts";
 import { type BrokerDeps, SOFTWARE } from "./types.ts";
 
 /** Only whole files below a snapshot go; the rest is read at each start. */
-const METADATA_SEGMENT_BYTES = 8 * 1024 * 1024;
+export const METADATA_SEGMENT_BYTES = 8 * 1024 * 1024;
 
 export const metadataVersionsOf = (deps: BrokerDeps): VersionRange =>
   deps.metadataVersions ?? SUPPORTED_METADATA_VERSIONS;

@@ -31,7 +31,8 @@ describe("a quorum of three", () => {
 
   it("two gone: no quorum; what still works, what does not, what to do", () => {
     const last = up(1, "candidate", { leaderId: -1, waitingFor: "a quorum: 1 of 3 voters reachable" });
-    const node = { ...last, readiness: { ready: true, checks: { state: "running", quorum: "waiting for a quorum" } } };
+    const checks = { state: "running", quorum: "waiting for a quorum", controller: "none known" };
+    const node = { ...last, readiness: { ready: true, checks } };
     const diagnosis = diagnose(seen([node, gone(2), gone(3)], { controllerId: -1 }));
     expect(brief(diagnosis)).toEqual({
       condition: "no-quorum",
@@ -60,13 +61,19 @@ describe("a quorum of three", () => {
     const diagnosis = diagnose(seen(nodes));
     expect(brief(diagnosis)).toEqual({ condition: "degraded", codes: ["NODE_FENCED 3"] });
     expect(diagnosis.findings[0]?.means).toContain("leads no partition");
+    const checks = { state: "running", registration: "fenced (session): leads nothing" };
+    const bySelf = { ...up(3, "follower"), isFenced: null, readiness: { ready: false, checks } };
+    expect(brief(diagnose(seen([up(1, "controller"), up(2, "follower"), bySelf]))).codes).toEqual(["NODE_FENCED 3"]);
   });
 
-  it("a voter refused for its old disk counts as missing only where its own answer says so", () => {
+  it("a voter refused for its old disk counts as missing, and is told of once", () => {
     const voters = [voter(1), voter(2), voter(3, { isRefused: true })];
-    const nodes = [up(1, "controller", { voters }), up(2, "follower"), up(3, "follower")];
-    const diagnosis = diagnose(seen(nodes));
+    const checks = { state: "running", quorum: "the disk of node 3 remembers less", controller: "node 1" };
+    const tells = { ...up(1, "controller", { voters }), readiness: { ready: true, checks } };
+    const own = { ready: false, checks: { state: "starting", quorum: "refused: node 1 remembers more" } };
+    const diagnosis = diagnose(seen([tells, up(2, "follower"), { ...up(3, "follower"), readiness: own }]));
     expect(brief(diagnosis)).toEqual({ condition: "degraded", codes: ["VOTER_REFUSED 3"] });
+    expect(diagnosis.voters).toEqual({ total: 3, up: 2 });
     expect(diagnosis.findings[0]?.hint).toBe(
       "stop it, ottla cluster wipe 3 --yes, start it, then ottla quorum replace 3",
     );
@@ -94,13 +101,13 @@ describe("other states", () => {
 
   it("the first start waits for all founders", () => {
     const waiting = {
-      ...up(1, "starting", { clusterId: null, voters: [], waitingFor: "node 3 at 127.0.0.1:7072" }),
+      ...up(1, "starting", { clusterId: null, voters: [], waitingFor: "waiting for node 3 at 127.0.0.1:7072" }),
       readiness: { ready: false, checks: { state: "starting" } },
     };
     const diagnosis = diagnose(seen([waiting, gone(3)], { clusterId: null, controllerId: -1, topics: null }));
     expect(brief(diagnosis)).toEqual({ condition: "forming", codes: ["FORMING", "NODE_DOWN 3"] });
     expect(diagnosis.findings[0]?.message).toBe(
-      "the cluster is not founded yet: it waits for node 3 at 127.0.0.1:7072",
+      "the cluster is not founded yet, or its nodes begin to start: waiting for node 3 at 127.0.0.1:7072",
     );
   });
 

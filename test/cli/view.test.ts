@@ -53,6 +53,8 @@ describe("the table", () => {
     expect(word(local(1), observed({ readiness: notReady }))).toBe("not-ready voter");
     const waits = up(1, "follower", { waitingFor });
     expect(word(local(1, { state: "starting" }), observed({ ...waits, readiness: notReady }))).toBe("waiting voter");
+    const opens = up(1, "follower", { waitingFor: "waiting: the data directory is being opened" });
+    expect(word(local(1, { state: "starting" }), observed({ ...opens, readiness: notReady }))).toBe("starting voter");
     // A launcher that was killed wrote "running" last.
     expect(word({ ...local(1), isAlive: false })).toBe("stopped controller");
     expect(word(local(1), observed({ ...up(1, "observer"), quorum: up(1, "observer").quorum }))).toBe(
@@ -61,10 +63,10 @@ describe("the table", () => {
   });
 
   it("says what a node waits for", () => {
-    const waits = up(1, "follower", { waitingFor: "a quorum: 1 of 3 voters reachable" });
+    const waits = up(1, "follower", { waitingFor: "waiting for a quorum: 1 of 3 voters reachable" });
     const node = { ...waits, readiness: { ready: false, checks: { state: "starting" } } };
     expect(view([local(1, { state: "starting" })], seen([node])).nodes[0]?.reason).toBe(
-      "waits for a quorum: 1 of 3 voters reachable",
+      "waiting for a quorum: 1 of 3 voters reachable",
     );
   });
 

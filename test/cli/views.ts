@@ -40,7 +40,7 @@ export function quorum(
   };
 }
 
-export const OK_CHECKS = { state: "running", disk: "ok", quorum: "ok" };
+export const OK_CHECKS = { state: "running", disk: "ok", quorum: "ok", controller: "node 1", registration: "ok" };
 
 export const up = (nodeId: number, role: QuorumRole, more: Partial<DescribeQuorumResponse> = {}): NodeObservation => ({
   nodeId,

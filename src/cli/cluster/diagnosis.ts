@@ -46,18 +46,22 @@ export interface Diagnosis {
   readonly voters: { readonly total: number; readonly up: number };
 }
 
-const GOOD: readonly string[] = ["ok", "running"];
-/** Told by the finding of the whole cluster. */
-const QUORUM_CHECKS: readonly string[] = ["state", "quorum", "registration"];
+/** Checks whose trouble is told once for the whole cluster, when that is what is wrong. */
+const OF_THE_CLUSTER: readonly string[] = ["state", "quorum", "controller", "registration"];
+
+export function isWell(check: string, how: string): boolean {
+  return how === "ok" || how === "running" || (check === "controller" && /^node \d+$/.test(how));
+}
 
 export function diagnose(seen: ClusterObservation): Diagnosis {
   const quorum = quorumOf(seen);
   const condition = conditionOf(seen, quorum);
-  const isWithoutLeader = condition === "no-quorum" || condition === "forming";
+  const ofCluster = clusterFindings(seen, quorum, condition);
+  const told = ofCluster.length > 0 ? OF_THE_CLUSTER : quorum.refusedIds.length > 0 ? ["quorum"] : [];
   const findings = [
-    ...clusterFindings(seen, quorum, condition),
-    ...refusedFindings(seen),
-    ...seen.nodes.flatMap((node) => nodeFindings(node, quorum, isWithoutLeader)),
+    ...ofCluster,
+    ...quorum.refusedIds.map(refused),
+    ...seen.nodes.flatMap((node) => nodeFindings(node, quorum, told)),
     ...topicFindings(seen),
   ];
   return {
@@ -74,6 +78,8 @@ interface Quorum {
   readonly voterIds: readonly number[];
   readonly upIds: readonly number[];
   readonly missingIds: readonly number[];
+  /** D-20: any node that refuses a voter says so. */
+  readonly refusedIds: readonly number[];
 }
 
 const nodeIdOf = (replicaId: string) => Number.parseInt(replicaId, 10);
@@ -86,7 +92,10 @@ function quorumOf(seen: ClusterObservation): Quorum {
     (one, other) => rank(other) - rank(one) || other.term - one.term || other.commitEnd - one.commitEnd,
   );
   const voterIds = (view?.voters ?? []).filter(({ isLearner }) => !isLearner).map((voter) => nodeIdOf(voter.replicaId));
+  const refusedVoters = views.flatMap(({ voters }) => voters.filter(({ isRefused }) => isRefused));
+  const refusedIds = [...new Set(refusedVoters.map(({ replicaId }) => nodeIdOf(replicaId)))];
   const isUp = (nodeId: number) => {
+    if (refusedIds.includes(nodeId)) return false;
     const node = seen.nodes.find((one) => one.nodeId === nodeId);
     // One whose address nobody here knows is there when the others have a connection to it.
     if (node === undefined) return views.some(({ reachable }) => reachable.includes(nodeId));
@@ -97,6 +106,7 @@ function quorumOf(seen: ClusterObservation): Quorum {
     voterIds,
     upIds: voterIds.filter(isUp),
     missingIds: voterIds.filter((nodeId) => !isUp(nodeId)),
+    refusedIds: refusedIds.sort((one, other) => one - other),
   };
 }
 
@@ -115,7 +125,7 @@ function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Co
   const { view, voterIds, upIds, missingIds } = quorum;
   if (condition === "forming") {
     const waiting = seen.nodes.flatMap((node) => node.quorum?.waitingFor ?? [])[0];
-    const message = `the cluster is not founded yet${waiting === undefined ? "" : `: it waits for ${waiting}`}`;
+    const message = `the cluster is not founded yet, or its nodes begin to start${waiting === undefined ? "" : `: ${waiting}`}`;
     const hint = "start the nodes that do not run; all need the same controller.quorum.voters";
     return [{ code: "FORMING", nodeId: null, message, means: "nothing can be written or read yet", hint }];
   }
@@ -137,50 +147,54 @@ function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Co
   return [{ code: "NO_CONTROLLER", nodeId: null, message, means: "changes of topics wait for it", hint }];
 }
 
-/** D-20: any node that refuses a voter says so. */
-function refusedFindings(seen: ClusterObservation): Finding[] {
-  const views = seen.nodes.flatMap(({ quorum }) => quorum ?? []);
-  const refused = views.flatMap(({ voters }) => voters.filter(({ isRefused }) => isRefused));
-  const nodeIds = [...new Set(refused.map(({ replicaId }) => nodeIdOf(replicaId)))].sort((one, other) => one - other);
-  return nodeIds.map((nodeId) => ({
+function refused(nodeId: number): Finding {
+  return {
     code: "VOTER_REFUSED",
     nodeId,
     message: `node ${nodeId} is refused as a voter: its disk is older than what it has promised (a restored copy?)`,
     means: "it counts as missing in the quorum, so that nothing that was agreed on is lost",
     hint: `stop it, ottla cluster wipe ${nodeId} --yes, start it, then ottla quorum replace ${nodeId}`,
-  }));
+  };
 }
 
-function nodeFindings(node: NodeObservation, quorum: Quorum, isWithoutLeader: boolean): Finding[] {
-  const { nodeId, address, readiness, isFenced } = node;
+/** `told`: checks that need not be told of each node. */
+function nodeFindings(node: NodeObservation, quorum: Quorum, told: readonly string[]): Finding[] {
+  const { nodeId, address, readiness } = node;
   const name = `node ${nodeId < 0 ? "?" : nodeId} (${address})`;
   const about = { nodeId: nodeId < 0 ? null : nodeId };
   if (readiness === null && node.quorum === null) {
     const isVoter = quorum.voterIds.includes(nodeId);
     const left = quorum.upIds.length - Math.floor(quorum.voterIds.length / 2) - 1;
     const means =
-      isVoter && !isWithoutLeader ? `a voter: ${counted(left, "more loss", "more losses")} of voters can be borne` : "";
+      isVoter && left >= 0 ? `a voter: ${counted(left, "more loss", "more losses")} of voters can be borne` : "";
     const hint = `ottla cluster start ${nodeId < 0 ? "<node>" : nodeId} where it is a local one; its log says why it ended`;
     return [{ code: "NODE_DOWN", ...about, message: `${name} does not answer`, means, hint }];
   }
   if (hasOtherDisk(node, quorum)) return [otherDisk(nodeId)];
+  if (quorum.refusedIds.includes(nodeId)) return [];
+  const isTold = (check: string) => told.includes(check);
   const failed = Object.entries(readiness?.checks ?? {})
-    .filter(([check, state]) => !GOOD.includes(state) && !(isWithoutLeader && QUORUM_CHECKS.includes(check)))
-    .map(([check, state]) => `${check} ${state}`);
-  if (readiness?.ready === false) {
-    if (isWithoutLeader && failed.length === 0) return [];
-    const why = failed.length > 0 ? failed.join(", ") : (node.quorum?.waitingFor ?? "starting");
-    const hint = `wait, or look at its log: ottla cluster logs ${nodeId}`;
-    return [{ code: "NODE_NOT_READY", ...about, message: `${name} is not ready: ${why}`, means: "", hint }];
-  }
-  if (isFenced === true && !isWithoutLeader) {
+    .filter(([check, how]) => !isWell(check, how) && !isTold(check))
+    .map(([check, how]) => `${check} ${how}`);
+  if (fenced(node) && !isTold("registration")) {
     const means = "it leads no partition until the controller hears from it";
     const hint = "wait some seconds; then look whether it reaches the controller: ottla quorum status";
     return [{ code: "NODE_FENCED", ...about, message: `${name} is fenced`, means, hint }];
   }
+  if (readiness?.ready === false) {
+    if (isTold("state") && failed.length === 0) return [];
+    const why = failed.length > 0 ? failed.join(", ") : (node.quorum?.waitingFor ?? "starting");
+    const hint = `wait, or look at its log: ottla cluster logs ${nodeId}`;
+    return [{ code: "NODE_NOT_READY", ...about, message: `${name} is not ready: ${why}`, means: "", hint }];
+  }
   if (failed.length === 0) return [];
   const hint = `ottla cluster logs ${nodeId}`;
   return [{ code: "NODE_TROUBLED", ...about, message: `${name}: ${failed.join(", ")}`, means: "", hint }];
+}
+
+/** By the metadata, or by its own word when nobody has the metadata. */
+export function fenced({ isFenced, readiness }: NodeObservation): boolean {
+  return isFenced === true || readiness?.checks["registration"]?.startsWith("fenced") === true;
 }
 
 /** Its node id votes, but it does not: the vote belongs to the disk that it had before. */

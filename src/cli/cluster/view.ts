@@ -2,7 +2,7 @@
 // answers, in one word each. Pure.
 import type { NodeState, ProcessState } from "../state-file.ts";
 import type { Table } from "../output.ts";
-import { type Condition, type Diagnosis, diagnose } from "./diagnosis.ts";
+import { type Condition, type Diagnosis, diagnose, fenced, isWell } from "./diagnosis.ts";
 import type { ClusterObservation, NodeObservation } from "./observation.ts";
 
 export type NodeWord =
@@ -108,18 +108,25 @@ function wordOf({ state: { state }, isAlive, isPaused }: LocalNode, node: NodeOb
   if (!isAlive) return state === "starting" || state === "running" || state === "stopping" ? "stopped" : state;
   if (isPaused) return "paused";
   if (state === "stopping") return state;
-  const { readiness, quorum, isFenced } = node ?? {};
-  if (readiness?.ready === true) return isFenced === true ? "fenced" : "running";
-  const isWaiting = quorum !== null && quorum !== undefined && quorum.waitingFor !== null;
-  if (state === "starting") return isWaiting ? "waiting" : "starting";
-  if (readiness === null || readiness === undefined) return node === undefined ? state : "silent";
-  return isWaiting ? "waiting" : "not-ready";
+  const { readiness } = node ?? {};
+  if (state === "starting") return isWaiting(node) ? "waiting" : "starting";
+  if (node === undefined) return state;
+  if (readiness === null || readiness === undefined) return "silent";
+  if (fenced(node)) return "fenced";
+  if (readiness.ready) return "running";
+  return isWaiting(node) ? "waiting" : "not-ready";
+}
+
+/** For the quorum or the controller; opening the files of a large node is work, not waiting. */
+function isWaiting(node: NodeObservation | undefined): boolean {
+  const waitingFor = node?.quorum?.waitingFor ?? null;
+  return waitingFor !== null && !waitingFor.includes("data directory");
 }
 
 function reasonOf(state: NodeWord, node: NodeObservation | undefined): string | null {
-  if (state === "waiting") return `waits for ${node?.quorum?.waitingFor ?? "a quorum"}`;
+  if (state === "waiting") return node?.quorum?.waitingFor ?? null;
   if (state !== "not-ready") return null;
-  const failed = Object.entries(node?.readiness?.checks ?? {}).filter(([, how]) => how !== "ok" && how !== "running");
+  const failed = Object.entries(node?.readiness?.checks ?? {}).filter(([check, how]) => !isWell(check, how));
   return failed.map(([check, how]) => `${check} ${how}`).join(", ") || null;
 }
 
