@@ -32,6 +32,8 @@ export interface PeerCheckParts {
 }
 
 interface Peer {
+  /** That it said it has when it was asked last. */
+  disk: ReplicaId | null;
   /** Of the present connection; null = not known (any more). */
   vouched: { readonly replica: ReplicaId; readonly boots: number } | null;
   isAsking: boolean;
@@ -126,14 +128,14 @@ export class PeerCheck {
     if (this.#isClosed || clusterId() === null || !isConnected(nodeId)) return;
     let peer = this.#peers.get(nodeId);
     if (peer === undefined) {
-      peer = { vouched: null, isAsking: false };
+      peer = { disk: null, vouched: null, isAsking: false };
       this.#peers.set(nodeId, peer);
     }
     if (peer.isAsking) return;
     peer.isAsking = true;
     const asked = peer;
     const before = new Map(marks.all);
-    const isRefused = [...this.#refused.keys()].some((replica) => nodeIdOf(replica) === nodeId);
+    const isRefused = peer.disk !== null && this.#refused.has(peer.disk);
     this.#parts.ask(nodeId, isRefused, ASK_TIMEOUT_MS).then(
       (answer) => {
         asked.isAsking = false;
@@ -151,6 +153,9 @@ export class PeerCheck {
     const isSame = state === "formed" && answer.nodeId === nodeId && clusterId === this.#parts.clusterId();
     if (peer === undefined || !isSame || uuidToBytes(directoryId) === undefined) return;
     const replica = toReplicaId(nodeId, directoryId);
+    peer.disk = replica;
+    for (const other of this.#refused.keys())
+      if (other !== replica && nodeIdOf(other) === nodeId) this.#refused.delete(other);
     const fault = faultOfStanding({ boots, term, end, commitEnd }, before.get(replica));
     if (fault !== undefined) {
       peer.vouched = null;
