@@ -2,11 +2,11 @@
 // id and shows nothing of its predecessor. Rests on what nodes say without a read barrier: an answer may be old, but each belongs to one
 // place in the metadata log, and at one place there is one truth.
 import type { HistoryEvent } from "../history.ts";
-import type { MarkMet, MetadataInvoked, MetadataSeen, TopicSeen } from "../metadata-history.ts";
+import type { MarkMet, MetadataHealed, MetadataInvoked, MetadataSeen, TopicSeen } from "../metadata-history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 /** After the heal and after it was acknowledged, for every node to know of a change. */
-export const VISIBLE_WITHIN_MS = 10_000;
+export const VISIBLE_WITHIN_MS = 8_000;
 
 /** A creation or deletion that was not refused. */
 interface Change {
@@ -34,7 +34,9 @@ export class MetadataVisibilityChecker implements Checker {
   /** Id of the topic by which each mark was acknowledged or shown. */
   readonly #marks = new Map<string, string>();
   readonly #late: MetadataSeen[] = [];
-  #healed: { readonly timeMs: number; readonly nodes: readonly number[] } | undefined;
+  /** Since when each node was whole, by the heals told. */
+  readonly #healedMs = new Map<number, number>();
+  #lastHealed: MetadataHealed | undefined;
 
   constructor(options: { readonly visibleWithinMs?: number } = {}) {
     this.#visibleWithinMs = options.visibleWithinMs ?? VISIBLE_WITHIN_MS;
@@ -62,7 +64,8 @@ export class MetadataVisibilityChecker implements Checker {
       case "metadata seen":
         return this.#seen(event);
       case "metadata healed":
-        this.#healed = event;
+        this.#lastHealed = event;
+        for (const node of event.nodes) if (!this.#healedMs.has(node)) this.#healedMs.set(node, event.timeMs);
         return undefined;
       case "mark acknowledged":
       case "mark read":
@@ -92,7 +95,7 @@ export class MetadataVisibilityChecker implements Checker {
   // --- one truth at each place, and no node goes back
 
   #seen(event: MetadataSeen): Violation | undefined {
-    if (this.#healed !== undefined && event.invokedMs >= this.#healed.timeMs) this.#late.push(event);
+    if (this.#isWhole(event, 0)) this.#late.push(event);
     for (const topic of event.asked) {
       const shown = event.topics.find((each) => each.topic === topic) ?? null;
       const found = this.#contradicts(topic, shown, event) ?? this.#renamed(topic, shown, event);
@@ -152,24 +155,32 @@ export class MetadataVisibilityChecker implements Checker {
 
   // --- after the heal
 
-  /** Without an answer of each node nothing is proved. */
+  /** It was asked long enough after its heal and after a change that was acknowledged at `changedMs`. */
+  #isWhole({ node, invokedMs }: MetadataSeen, changedMs: number): boolean {
+    const healedMs = this.#healedMs.get(node) ?? Infinity;
+    return invokedMs >= Math.max(healedMs, changedMs) + this.#visibleWithinMs;
+  }
+
+  /** Without an answer of each node that was mended at last nothing is proved. */
   #notAsked(): Violation | undefined {
-    const late = this.#healed === undefined ? [] : this.#lateAnswers(this.#healed.timeMs);
-    const silent = this.#healed?.nodes.filter((node) => !late.some((answer) => answer.node === node)) ?? [];
+    const { timeMs, nodes } = this.#lastHealed ?? { timeMs: 0, nodes: [] };
+    const silent = nodes.filter(
+      (node) => !this.#late.some((each) => each.node === node && this.#isWhole(each, timeMs)),
+    );
     if (silent.length === 0) return undefined;
     return broken(`node ${silent.join(" and ")} said nothing ${this.#visibleWithinMs} ms after the heal or later`);
   }
 
-  #lateAnswers(sinceMs: number): readonly MetadataSeen[] {
-    return this.#late.filter(({ invokedMs }) => invokedMs >= sinceMs + this.#visibleWithinMs);
+  #lateAnswers(changedMs: number): readonly MetadataSeen[] {
+    return this.#late.filter((answer) => this.#isWhole(answer, changedMs));
   }
 
   #notVisible(): Violation | undefined {
     for (const { topic, topicId, invokedMs, endedMs } of this.#creations) {
-      if (topicId === undefined || this.#healed === undefined) continue;
+      if (topicId === undefined) continue;
       // A deletion that was not over when the creation began may have met its topic.
       if (this.#deletions.some((other) => other.topic === topic && other.endedMs >= invokedMs)) continue;
-      for (const answer of this.#lateAnswers(Math.max(endedMs, this.#healed.timeMs))) {
+      for (const answer of this.#lateAnswers(endedMs)) {
         if (!answer.asked.includes(topic)) continue;
         const shown = answer.topics.find((each) => each.topic === topic) ?? null;
         if (shown?.topicId === topicId && !shown.isDeleting) continue;
@@ -181,10 +192,10 @@ export class MetadataVisibilityChecker implements Checker {
 
   #notGone(): Violation | undefined {
     for (const { topic, invokedMs, endedMs } of this.#deletions) {
-      if (this.#healed === undefined || endedMs === Infinity) continue;
+      if (endedMs === Infinity) continue;
       const met = this.#creations.filter((each) => each.topic === topic && each.endedMs < invokedMs);
       const ids = new Set(met.map(({ topicId }) => topicId));
-      for (const answer of this.#lateAnswers(Math.max(endedMs, this.#healed.timeMs))) {
+      for (const answer of this.#lateAnswers(endedMs)) {
         const shown = answer.topics.find((each) => each.topic === topic);
         if (shown !== undefined && ids.has(shown.topicId))
           return broken(`${topic} was deleted, but node ${answer.node} still shows ${textOf(shown)}`);

@@ -116,6 +116,20 @@ describe("after the heal", () => {
     expect(wrong(healed(10, 1, 2), saw(1, 120, 5), saw(2, 120, 5))).toBeUndefined();
   });
 
+  it("of some nodes, only those have to be right; the last heal's all have to answer", () => {
+    const history = [...created("a", 1, [1, 2]), healed(10, 1, 2)];
+    const here = topic("a");
+    expect(wrong(...history, saw(1, 120, 5, here), saw(2, 120, 5, here), saw(3, 121, 1))).toBeUndefined();
+    expect(wrong(...history, saw(1, 120, 5, here), saw(2, 121, 6))).toContain("but node 2 shows absent");
+    const whole = [...history, saw(2, 121, 5, here), healed(200, 1, 2, 3)];
+    expect(wrong(...whole, ...all(310, 6, here))).toBeUndefined();
+    expect(wrong(...whole, saw(1, 310, 6, here), saw(2, 310, 6, here), saw(3, 250, 3))).toContain(
+      "node 3 said nothing",
+    );
+    // A core that was whole before the rest has to have known then.
+    expect(wrong(...history, saw(2, 121, 6), healed(200, 1, 2, 3), ...all(310, 7, here))).toContain("node 2 shows");
+  });
+
   it("what was created is on every node, in time", () => {
     const history = [...created("a", 1, [1, 2]), healed(10, 1, 2, 3)];
     expect(wrong(...history, saw(1, 50, 3), ...all(120, 5, topic("a")))).toBeUndefined();
