@@ -5,7 +5,7 @@ import { API, type ApiTypes, type ChangeQuorumRequest } from "../wire/native/api
 import type { BrokerInfo, CallOptions, ClusterInfo, QuorumInfo, VoterInfo, VoterOptions } from "./admin-types.ts";
 import { CALL_TIMEOUT_MS, callAny } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
-import { changeAtController, refreshCluster } from "./controller.ts";
+import { changeAtController, connectToNode, refreshCluster } from "./controller.ts";
 import { aDuration, anInteger, aText, type Checks, checkOptions, invalid } from "./options.ts";
 
 type Described = ApiTypes[typeof API.DESCRIBE_QUORUM]["response"];
@@ -15,8 +15,8 @@ const VOTER_CHECKS: Checks<VoterOptions> = { timeoutMs: aDuration(), directoryId
 /** A new voter has to catch up first. */
 const CHANGE_TIMEOUT_MS = 60_000;
 const CHANGE_TRY_MS = 20_000;
-/** For the leader to say how far the voters are; then what another broker knows has to do. */
-const LEADER_TIMEOUT_MS = 2_000;
+/** For one node to say what it knows; then what others know has to do. */
+const NODE_TIMEOUT_MS = 2_000;
 
 export async function describeCluster(context: ClientContext, options: CallOptions): Promise<ClusterInfo> {
   checkOptions("describeCluster", options, CALL_CHECKS);
@@ -41,20 +41,36 @@ export async function describeQuorum(context: ClientContext, options: CallOption
   checkOptions("describeQuorum", options, CALL_CHECKS);
   const { timeoutMs = CALL_TIMEOUT_MS } = options;
   const answer = await callAny(context, API.DESCRIBE_QUORUM, {}, { timeoutMs });
-  if (answer.leaderId < 0 || answer.leaderId === answer.nodeId) return quorumInfoOf(answer);
-  return quorumInfoOf((await askLeader(context, answer.leaderId)) ?? answer);
+  if (answer.leaderId === answer.nodeId) return quorumInfoOf(answer);
+  return quorumInfoOf((await askOthers(context, answer)) ?? answer);
 }
 
-/** undefined: it cannot be reached, or does not lead any more. */
-async function askLeader({ alarms, pool }: ClientContext, leaderId: number): Promise<Described | undefined> {
-  const link = pool.linkOfNode(leaderId);
-  if (link === undefined) return undefined;
+/** What the leader says; where none is known, what the node says that knows most. undefined: nobody knows more. */
+async function askOthers(context: ClientContext, first: Described): Promise<Described | undefined> {
+  if (first.leaderId >= 0) {
+    const answer = await askNode(context, first.leaderId);
+    if (answer?.leaderId === first.leaderId) return answer;
+  }
+  if (context.pool.nodeIds.length === 0) await refreshCluster(context, NODE_TIMEOUT_MS).catch(() => undefined);
+  const nodeIds = context.pool.nodeIds.filter((nodeId) => nodeId !== first.nodeId);
+  const answers = await Promise.all(nodeIds.map((nodeId) => askNode(context, nodeId)));
+  const better = answers
+    .filter((answer) => answer !== undefined)
+    .toSorted((left, right) => rankOf(right) - rankOf(left));
+  return better.find((answer) => rankOf(answer) > rankOf(first));
+}
+
+/** A leader's word counts most, then that of who knows one; of two leaders that of the later term. */
+const rankOf = ({ leaderId, nodeId, term }: Described): number =>
+  leaderId < 0 ? -1 : leaderId === nodeId ? 2 ** 50 + term : term;
+
+/** undefined: it cannot be reached. */
+async function askNode(context: ClientContext, nodeId: number): Promise<Described | undefined> {
   const late = () => new OttlaError("CONNECTION_FAILED");
-  const asking = link
-    .get()
-    .then((connection) => connection.call(API.DESCRIBE_QUORUM, {}, LEADER_TIMEOUT_MS, { isPatient: true }));
-  const answer = await alarms.within(asking, LEADER_TIMEOUT_MS, late).catch(() => undefined);
-  return answer?.leaderId === leaderId ? answer : undefined;
+  const asking = connectToNode(context, nodeId, NODE_TIMEOUT_MS).then((connection) =>
+    connection.call(API.DESCRIBE_QUORUM, {}, NODE_TIMEOUT_MS, { isPatient: true }),
+  );
+  return await context.alarms.within(asking, NODE_TIMEOUT_MS, late).catch(() => undefined);
 }
 
 function quorumInfoOf(answer: Described): QuorumInfo {

@@ -87,6 +87,11 @@ export class BrokerPool {
     return this.#wasRefusedByAll;
   }
 
+  /** Of the brokers that metadata named. */
+  get nodeIds(): readonly number[] {
+    return [...this.#addressOfNode.keys()];
+  }
+
   linkOfNode(nodeId: number): BrokerLink | undefined {
     const address = this.#addressOfNode.get(nodeId);
     return address === undefined ? undefined : this.#link(address);

@@ -204,12 +204,14 @@ function verdict(
   }: { readonly isDoubtful: boolean; readonly isLate: boolean; readonly timeoutMs: number },
 ): OttlaError {
   if (!isDoubtful) return error;
+  const hint =
+    "see whether it was done before you try again: ottla topic ls, ottla topic describe, ottla quorum status";
   if (isLate) {
     const message = `not answered within ${timeoutMs} ms (${error.message}): it may have been carried out, or may still be`;
-    return new OttlaError("REQUEST_TIMED_OUT", message, { outcome: "unknown", cause: error });
+    return new OttlaError("REQUEST_TIMED_OUT", message, { outcome: "unknown", cause: error, hint });
   }
   const doubt =
     isPassing(error.code) || isVague(error.code) ? "it" : "an earlier try of this call was not answered and";
   const message = `${error.message} (${doubt} may have been carried out)`;
-  return new OttlaError(error.code, message, { outcome: "unknown", cause: error, hint: error.hint });
+  return new OttlaError(error.code, message, { outcome: "unknown", cause: error, hint });
 }

@@ -299,6 +299,14 @@ describe("the cluster and its quorum", () => {
     });
   });
 
+  it("are described by the leader also when the broker asked first knows none", async () => {
+    const { cluster, time, admin } = await setUp();
+    cluster.node(2).hint = -1;
+    expect(await time.until(admin.describeQuorum())).toMatchObject({ nodeId: 1, leaderId: 1, role: "controller" });
+    await cluster.node(1).kill();
+    expect(await time.until(admin.describeQuorum())).toMatchObject({ nodeId: 3, leaderId: 1 });
+  });
+
   it("a broker's configuration is asked of that broker, a topic's of anyone, strictly of the controller", async () => {
     const { cluster, time, admin } = await setUp();
     const answeredBy = async (reading: ReturnType<typeof admin.describeConfigs>) =>

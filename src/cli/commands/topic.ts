@@ -1,6 +1,13 @@
-// ottla topic create|ls|describe|delete.
+// ottla topic create|ls|describe|alter|delete.
 import { createInterface } from "node:readline/promises";
-import type { Admin, Client, CreateTopicOptions, PartitionOffsets, TopicInfo } from "../../client/types.ts";
+import type {
+  Admin,
+  Client,
+  CreateTopicOptions,
+  PartitionOffsets,
+  ReadOptions,
+  TopicInfo,
+} from "../../client/types.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { topicNameFault } from "../../model/topic-name.ts";
@@ -9,6 +16,7 @@ import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { GlobalFlags } from "../output.ts";
 import { counted, parseInteger, parsePair } from "../values.ts";
+import { type AlterFlags, alteredText, changesOf, CONFIG_COLUMNS, configRows } from "./config-changes.ts";
 
 export interface CreateFlags {
   readonly partitions?: string;
@@ -34,9 +42,11 @@ function createOptions(flags: CreateFlags): CreateTopicOptions {
 export async function topicCreate({ args, flags, output }: Invocation<CreateFlags>): Promise<number> {
   const options = createOptions(flags);
   return eachName(args, { flags, output }, async (admin, name) => {
-    const topic = await admin.createTopic(name, options).catch((thrown: unknown) => {
-      throw withCreateHint(thrown, name);
-    });
+    const topic = await admin
+      .createTopic(name, { ...options, timeoutMs: timeoutOf(flags) })
+      .catch((thrown: unknown) => {
+        throw withCreateHint(thrown, name);
+      });
     if (output.isJson)
       output.json("topic.create", { topic: topic.name, topicId: topic.topicId, partitions: topic.partitions.length });
     else output.line(`${topic.name}\t${counted(topic.partitions.length, "partition")}`);
@@ -81,7 +91,7 @@ async function eachName(
 
 export async function topicList({ flags, output }: Invocation): Promise<number> {
   return withClient(flags, async (client) => {
-    const topics = await client.admin().listTopics();
+    const topics = await client.admin().listTopics({ timeoutMs: timeoutOf(flags) });
     if (output.isJson) output.json("topic.ls", { topics: topics.map(topicSummary) });
     else {
       const rows = topics.map((topic) => [
@@ -115,10 +125,18 @@ function topicSummary(topic: TopicInfo) {
   };
 }
 
-export async function topicDescribe({ args, flags, output }: Invocation): Promise<number> {
+export interface DescribeFlags {
+  readonly configs?: boolean;
+  readonly linearizable?: boolean;
+}
+
+export async function topicDescribe(invocation: Invocation<DescribeFlags>): Promise<number> {
+  const { args, flags, output } = invocation;
+  const read = { linearizable: flags.linearizable === true, timeoutMs: timeoutOf(flags) };
+  if (flags.configs === true) return describeSettings(invocation, read);
   const rows: string[][] = [];
   const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
-    const topic = await admin.describeTopic(name);
+    const topic = await admin.describeTopic(name, read);
     // Offsets come from the leaders; without one the rest is still worth seeing.
     const offsets = await admin.offsets(name).catch((thrown: unknown) => {
       output.note(`offsets are not known: ${failureOf(thrown).message}`);
@@ -148,6 +166,27 @@ export async function topicDescribe({ args, flags, output }: Invocation): Promis
   // One table of all topics, so that a script reads one header.
   if (!output.isJson && rows.length > 0) output.table({ headers: DESCRIBE_COLUMNS, rows, right: [1, 2, 3, 6, 7] });
   return exitCode;
+}
+
+async function describeSettings({ args, flags, output }: Invocation, read: ReadOptions): Promise<number> {
+  const rows: string[][] = [];
+  const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
+    const configs = await admin.describeConfigs({ topic: name }, read);
+    if (output.isJson) output.json("topic.describe", { name, configs });
+    else rows.push(...configRows([name], configs));
+  });
+  if (!output.isJson && rows.length > 0) output.table({ headers: ["TOPIC", ...CONFIG_COLUMNS], rows });
+  return exitCode;
+}
+
+export async function topicAlter({ args, flags, output }: Invocation<AlterFlags>): Promise<number> {
+  const changes = changesOf(flags);
+  const validateOnly = flags.dryRun === true;
+  return eachName(args, { flags, output }, async (admin, name) => {
+    await admin.alterTopicConfigs(name, changes, { validateOnly, timeoutMs: timeoutOf(flags) });
+    if (output.isJson) output.json("topic.alter", { topic: name, changes, isDone: !validateOnly });
+    else output.line(`${name}\t${alteredText(changes, validateOnly)}`);
+  });
 }
 
 const DESCRIBE_COLUMNS = ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"];
@@ -186,9 +225,10 @@ async function deleteTopic(
 ): Promise<void> {
   const signal = AbortSignal.timeout(options.timeoutMs);
   try {
-    await admin.deleteTopic(name, { wait: options.wait, signal });
+    await admin.deleteTopic(name, { wait: options.wait, signal, timeoutMs: options.timeoutMs });
   } catch (thrown) {
-    if (!signal.aborted) throw thrown;
+    const isMarked = thrown instanceof OttlaError && (thrown.code === "ABORTED" || thrown.outcome === "appended");
+    if (!isMarked) throw thrown;
     const message = `${name} is marked for deletion but was still there after ${options.timeoutMs} ms`;
     throw new CommandFailure({
       code: "REQUEST_TIMED_OUT",

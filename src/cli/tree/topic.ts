@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { type Act, examples, gather } from "./act.ts";
 
 export function addTopic(program: Command, act: Act): void {
-  const topic = program.command("topic").description("create, list, describe and delete topics");
+  const topic = program.command("topic").description("create, list, describe, alter and delete topics");
   const create = topic
     .command("create")
     .argument("<name...>")
@@ -29,9 +29,26 @@ export function addTopic(program: Command, act: Act): void {
   const describe = topic
     .command("describe")
     .argument("<name...>")
-    .description("leader, replicas, in-sync replicas, epoch and offsets of each partition")
-    .addHelpText("after", examples("ottla topic describe access-log"));
+    .description("leader, replicas, in-sync replicas, epoch and offsets of each partition; settings that are its own")
+    .option("--configs", "every setting in force, with where it comes from, in place of the partitions")
+    .option("--linearizable", "ask the controller: nothing old")
+    .addHelpText("after", examples("ottla topic describe access-log", "ottla topic describe access-log --configs"));
   act(describe, async () => (await import("../commands/topic.ts")).topicDescribe);
+  const alter = topic
+    .command("alter")
+    .argument("<name...>")
+    .description("change settings of topics while they are used; all of a topic's or none")
+    .option("-c, --config <key=value>", "set it; repeatable", gather)
+    .option("--delete-config <key>", "take it away: the broker's setting applies again; repeatable", gather)
+    .option("--dry-run", "check it, change nothing")
+    .addHelpText(
+      "after",
+      examples(
+        "ottla topic alter access-log -c max.message.bytes=4MiB -c segment.bytes=256MiB",
+        "ottla topic alter access-log --delete-config segment.bytes",
+      ),
+    );
+  act(alter, async () => (await import("../commands/topic.ts")).topicAlter);
   const remove = topic
     .command("delete")
     .alias("rm")

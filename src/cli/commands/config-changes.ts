@@ -1,0 +1,54 @@
+// What `topic alter` and `broker alter` have in common: the flags that say what to change, and a table of settings.
+import type { ConfigChanges, ConfigInfo } from "../../client/types.ts";
+import type { Output } from "../output.ts";
+import { counted, parsePair, UsageError } from "../values.ts";
+
+export interface AlterFlags {
+  readonly config?: readonly string[];
+  readonly deleteConfig?: readonly string[];
+  readonly dryRun?: boolean;
+}
+
+/** A key is changed once: set or taken away. */
+export function changesOf(flags: AlterFlags): ConfigChanges {
+  const pairs = (flags.config ?? []).map((text) => parsePair(text, "-c"));
+  const removals = (flags.deleteConfig ?? []).map((key) => [key, null] as const);
+  const all = [...pairs, ...removals];
+  if (all.length === 0) throw new UsageError("nothing to change", "give --config key=value or --delete-config key");
+  const changes = new Map<string, string | null>();
+  for (const [key, value] of all) {
+    if (changes.has(key)) throw new UsageError(`${key} is changed twice`);
+    changes.set(key, value);
+  }
+  return Object.fromEntries(changes);
+}
+
+/** "2 settings altered", or what would be. */
+export function alteredText(changes: ConfigChanges, isDryRun: boolean): string {
+  const count = counted(Object.keys(changes).length, "setting");
+  return isDryRun ? `${count} would be altered` : `${count} altered`;
+}
+
+const SOURCES: Readonly<Record<ConfigInfo["source"], string>> = {
+  topic: "topic",
+  broker: "broker",
+  cluster: "all brokers",
+  static: "start-up",
+  default: "default",
+};
+
+/** One row for each key, behind the cells of `head`. */
+export const configRows = (head: readonly string[], configs: readonly ConfigInfo[]): string[][] =>
+  configs.map(({ key, value, source, isReadOnly }) => [
+    ...head,
+    key,
+    value,
+    SOURCES[source],
+    isReadOnly ? "at start" : "any time",
+  ]);
+
+export const CONFIG_COLUMNS = ["KEY", "VALUE", "FROM", "ALTERABLE"];
+
+export function tellConfigs(output: Output, configs: readonly ConfigInfo[]): void {
+  output.table({ headers: CONFIG_COLUMNS, rows: configRows([], configs) });
+}

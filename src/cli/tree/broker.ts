@@ -1,0 +1,33 @@
+// The verbs of `ottla broker`.
+import type { Command } from "commander";
+import { type Act, examples, gather } from "./act.ts";
+
+export function addBroker(program: Command, act: Act): void {
+  const broker = program
+    .command("broker")
+    .description("list and describe brokers, change their settings while they run");
+  const list = broker
+    .command("ls")
+    .alias("list")
+    .description("brokers with their role, state, and how many partitions they lead and have")
+    .addHelpText("after", examples("ottla broker ls", "ottla broker ls --json | jq '.brokers[] | select(.isFenced)'"));
+  act(list, async () => (await import("../commands/broker.ts")).brokerList);
+  const describe = broker
+    .command("describe")
+    .argument("<broker>", 'its node id, or "default": what is set for all brokers')
+    .description("every setting of a broker with its value, where it comes from, and whether it can be altered")
+    .addHelpText("after", examples("ottla broker describe 1", "ottla broker describe default"));
+  act(describe, async () => (await import("../commands/broker.ts")).brokerDescribe);
+  const alter = broker
+    .command("alter")
+    .argument("<broker>", 'its node id, or "default": all brokers that have nothing of their own')
+    .description("change settings while brokers run; all of them or none")
+    .option("-c, --config <key=value>", "set it; repeatable", gather)
+    .option("--delete-config <key>", "take it away: what stands below it applies again; repeatable", gather)
+    .option("--dry-run", "check it, change nothing")
+    .addHelpText(
+      "after",
+      examples("ottla broker alter default -c num.partitions=6", "ottla broker alter 2 --delete-config segment.bytes"),
+    );
+  act(alter, async () => (await import("../commands/broker.ts")).brokerAlter);
+}
