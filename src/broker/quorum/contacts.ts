@@ -2,6 +2,7 @@
 import { mutant } from "../../base/mutant.ts";
 import type { OttlaError } from "../../model/errors.ts";
 import type { ClusterId, NodeId } from "../../model/ids.ts";
+import { parseVoters } from "../../model/quorum-voters.ts";
 import type { MetadataImage } from "../../metadata/image.ts";
 import { type Configuration, type Message, nodeIdOf, type ReplicaId } from "../../raft/types.ts";
 import { API } from "../../wire/native/apis.ts";
@@ -15,6 +16,8 @@ import type { QuorumDeps, QuorumOptions } from "./types.ts";
 
 /** Word that another node refuses this disk counts for this long; it is repeated every second. */
 const REFUSAL_MS = 5_000;
+/** Bound. */
+const LEARNED_MAX = 64;
 
 export interface ContactsParts {
   readonly deps: QuorumDeps;
@@ -37,6 +40,9 @@ export class Contacts {
   readonly #lost = new Set<NodeId>();
   /** Nodes that refuse this disk, and when they said so last. */
   readonly #refusedBy = new Map<NodeId, number>();
+  /** Addresses in other nodes' lists. */
+  readonly #learned = new Map<NodeId, string>();
+  #learnedFrom = "";
   #configurations: readonly (Configuration | undefined)[] = [];
 
   constructor(parts: ContactsParts) {
@@ -85,7 +91,8 @@ export class Contacts {
     const registered = this.#parts.image().broker(nodeId)?.address;
     const listed = this.#parts.options.voters.find((voter) => voter.nodeId === nodeId)?.address;
     const known = [registered, listed].filter((address) => address !== undefined);
-    return known.length === 2 && registered === listed ? known.slice(1) : known;
+    const learned = this.#learned.get(nodeId);
+    return known.length === 0 && learned !== undefined ? [learned] : [...new Set(known)];
   }
 
   ask(nodeId: NodeId, isRefused: boolean, timeoutMs: number): Promise<VoterHelloResponse> {
@@ -97,11 +104,24 @@ export class Contacts {
   }
 
   /** Another node asks who this one is. */
-  heardHello({ nodeId, isRefused, boots }: VoterHelloRequest): void {
+  heardHello({ nodeId, isRefused, boots, voters }: VoterHelloRequest): void {
+    this.#learn(voters);
     this.#heard(nodeId, boots);
     if (isRefused) this.#refusedBy.set(nodeId, this.#parts.deps.clock.monoMs());
     else this.#refusedBy.delete(nodeId);
     if (this.check.wanted.has(nodeId)) this.check.ask(nodeId);
+  }
+
+  /** A node whose own list is short (it was alone once) knows no address before its log is applied, and its log is not applied before it knows one. */
+  #learn(list: string): void {
+    if (list === "" || list === this.#learnedFrom) return;
+    this.#learnedFrom = list;
+    try {
+      for (const { nodeId, address } of parseVoters(list)) this.#learned.set(nodeId, address);
+    } catch {
+      // Nothing to learn from it.
+    }
+    for (const nodeId of this.#learned.keys()) if (this.#learned.size > LEARNED_MAX) this.#learned.delete(nodeId);
   }
 
   get refusedBy(): NodeId[] {
