@@ -85,6 +85,8 @@ export class BrokerConnection {
     const own = SUPPORTED_VERSIONS.find((row) => row.key === API.HELLO);
     this.#versions.set(API.HELLO, own?.maxVersion ?? 1);
     const answer = await this.call(API.HELLO, { clientId, software }, timeoutMs);
+    // The end of the connection may have come right behind the answer: nobody may take it for an open one.
+    if (this.#closed !== undefined) throw this.#closed;
     for (const row of SUPPORTED_VERSIONS) {
       const theirs = answer.apis.find((entry) => entry.key === row.key);
       if (theirs === undefined) continue;
