@@ -51,7 +51,7 @@ describe("Hello", () => {
   it("resolves with the answer", async () => {
     const { connection, peer, closed } = setUp();
     const hello = connection.hello("test", 1000);
-    for (const message of helloAnswer(0)) peer.onReceive(message);
+    for (const message of helloAnswer(1)) peer.onReceive(message);
     expect((await hello).nodeId).toBe(1);
     expect(closed).toEqual([]);
   });
@@ -59,7 +59,7 @@ describe("Hello", () => {
   it("rejects when the end of the connection comes right behind the answer", async () => {
     const { connection, peer, closed } = setUp();
     const hello = connection.hello("test", 1000);
-    for (const message of helloAnswer(0)) peer.onReceive(message);
+    for (const message of helloAnswer(1)) peer.onReceive(message);
     peer.onClose("connection reset");
     await expect(hello).rejects.toMatchObject({ code: "CONNECTION_LOST" });
     expect(closed).toEqual(["CONNECTION_LOST"]);
