@@ -34,6 +34,8 @@ export class SimCluster {
   /** Partitions whose only replica's disk is gone. */
   readonly #lostPartitions = new Set<PartitionName>();
   readonly #nodesWithLoss = new Set<NodeId>();
+  /** An operator changes who votes: no disk may be lost in that time, nor may that be done while one may be lost. */
+  isChangingVoters = false;
   #probes = 0;
 
   constructor(parts: ClusterParts, swarm: SwarmConfig) {
@@ -109,8 +111,26 @@ export class SimCluster {
     return undefined;
   }
 
-  isLostReplica(replica: ReplicaId): boolean {
-    return this.#lost.has(replica);
+  /** A disk is being worked on, or is gone and its voter not replaced yet. */
+  get isInDoubt(): boolean {
+    if (this.nodes.some(({ isSpoilt, isInRepair }) => isSpoilt || isInRepair)) return true;
+    return this.#parts.watch.votersInUse(() => false).some((voters) => voters.some((one) => this.#lost.has(one)));
+  }
+
+  get hasLosses(): boolean {
+    return this.#lost.size > 0;
+  }
+
+  isLostDisk(nodeId: number, directoryId: string): boolean {
+    return this.#lost.has(`${nodeId}:${directoryId}` as ReplicaId);
+  }
+
+  isRunning(nodeId: number): boolean {
+    return this.nodes.some(({ id, state }) => id === nodeId && state === "running");
+  }
+
+  get metadataVersion(): number {
+    return this.#parts.watch.image.metadataVersion;
   }
 
   /**
@@ -119,6 +139,7 @@ export class SimCluster {
    */
   mayLose(node: SimNode): boolean {
     const { watch } = this.#parts;
+    if (this.isChangingVoters) return false;
     if (this.nodes.some((other) => watch.replicaOf(other.id) === undefined && other.state !== "running")) return false;
     return this.wouldLive((replica) => nodeIdOf(replica) !== node.id);
   }

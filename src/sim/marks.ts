@@ -17,6 +17,11 @@ export const MARK = {
   SNAPSHOT_INSTALLED: "a metadata log was replaced by a snapshot",
   ROT_SURVIVED: "a node went on with a bit of its metadata log turned over",
   CORE_ALONE: "only a core of the nodes healed",
+  VOTER_ADDED: "a voter was added",
+  VOTER_REMOVED: "a voter was removed",
+  VOTER_REPLACED: "a voter was replaced by the same node on another disk",
+  TRANSFERRED: "the leadership of the quorum was transferred",
+  VERSION_RAISED: "metadata.version was raised after a rolling upgrade",
   SPOILT_REFUSED: "a node refused its spoilt disk",
 } as const;
 

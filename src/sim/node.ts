@@ -58,6 +58,8 @@ export class SimNode {
   refusal: OttlaError | undefined;
   /** Its disk holds bits that turned over, or is of an older time: it may refuse to start, and may be refused. */
   isSpoilt = false;
+  /** Kept down: its disk is being worked on. */
+  isInRepair = false;
   readonly #parts: NodeParts;
   #process: Process | undefined;
   #state: NodeState = "down";

@@ -77,6 +77,17 @@ export class QuorumWatch {
     return this.#checker.committedEnd;
   }
 
+  /** For people: where each running node stands. */
+  describe(): string {
+    const lines = [...this.#running].map(([node, { id, core }]) => {
+      if (core === undefined) return `node ${node}: no core`;
+      const { role, term, leader, log, configuration } = core;
+      const who = `voters ${configuration.voters.join(" ")} learners ${configuration.learners.join(" ")}`;
+      return `${id} ${role} in term ${term}, leader ${leader ?? "none"}, log ${log.start}..${log.end}, committed ${log.commitEnd}, applied ${log.appliedEnd}, ${who}`;
+    });
+    return [...lines, `committed ${this.committedEnd}`].join("\n");
+  }
+
   /** Times that another node than the last one led. */
   get controllerMoves(): number {
     return Math.max(0, this.#controllers - 1);
@@ -107,12 +118,12 @@ export class QuorumWatch {
     return [...this.#mirrors.keys()].filter((replica) => nodeIdOf(replica) === node);
   }
 
-  /** Every set of voters that some replica may go by, running or not. */
+  /** Every set of voters that some replica may go by, running or not, now or when the learners that it knows have a vote. */
   votersInUse(isGone: (replica: ReplicaId) => boolean): (readonly ReplicaId[])[] {
-    const found = [...this.#mirrors.values()].flatMap(({ id, configuration }) =>
-      configuration === undefined || isGone(id) ? [] : [configuration.voters],
+    const found = [...this.#mirrors.values()].filter(({ id }) => !isGone(id)).map(({ configuration }) => configuration);
+    return [...found, this.#checker.configuration].flatMap((one) =>
+      one === undefined || one.voters.length === 0 ? [] : [one.voters, [...one.voters, ...one.learners]],
     );
-    return this.#checker.configuration === undefined ? found : [...found, this.#checker.configuration.voters];
   }
 
   /** The process is gone. */

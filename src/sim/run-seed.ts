@@ -17,6 +17,7 @@ import { QuorumWatch } from "./quorum-watch.ts";
 import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
+import { Operator } from "./workload/operator.ts";
 import { scanTopic } from "./workload/scanner.ts";
 import { TopicBoard } from "./workload/topics.ts";
 import { TopicKeeper } from "./workload/topic-keeper.ts";
@@ -81,6 +82,8 @@ class SeedRun {
   readonly #keeperClient: SimClient;
   /** Asks whether a core of the nodes makes progress. */
   readonly #prober: SimClient;
+  readonly #operator: Operator;
+  readonly #operatorClient: SimClient;
   #operations = 0;
   #hasFinished = false;
 
@@ -112,6 +115,17 @@ class SeedRun {
     if (firstPlan === undefined) throw new RangeError("a run needs a client");
     this.#keeperClient = new SimClient("keeper", clientParts, firstPlan);
     this.#prober = new SimClient("prober", clientParts, firstPlan);
+    const operatorClient = new SimClient("operator", clientParts, firstPlan);
+    this.#operatorClient = operatorClient;
+    this.#operator = new Operator(
+      {
+        world,
+        cluster: this.#cluster,
+        connect: () => operatorClient.connect(),
+        wait: (delayMs) => operatorClient.wait(delayMs),
+      },
+      this.#swarm.operator,
+    );
     const wait = (delayMs: number): Promise<void> => this.#keeperClient.wait(delayMs);
     this.#keeper = new TopicKeeper({ world, board: this.#board, record, wait }, this.#swarm);
     this.#nemesis = new Nemesis(
@@ -119,7 +133,7 @@ class SeedRun {
         world,
         network: this.#network,
         cluster: this.#cluster,
-        clients: [...this.#clients, this.#keeperClient].map(({ name }) => name),
+        clients: [...this.#clients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
       },
       this.#swarm,
       (node) => this.#log.owesProbe(node),
@@ -173,9 +187,13 @@ class SeedRun {
     );
     const keeper = this.#keeperClient.connect().then((client) => this.#keeper.run(client));
     const clients = this.#clients.map((client) => client.run());
-    for (const running of [keeper, ...clients]) running.catch((thrown: unknown) => this.#world.fail(asError(thrown)));
+    const operator = this.#operator.run();
+    for (const running of [keeper, operator, ...clients])
+      running.catch((thrown: unknown) => this.#world.fail(asError(thrown)));
     this.#nemesis.start();
     await this.#runUntil(() => false, this.#world.nowMs + this.#swarm.safetyMs);
+    this.#operator.isStopping = true;
+    await this.#settle(operator, "the operator did not end");
     await this.#coreLives();
     this.#world.note("", "phase", "liveness");
     this.#nemesis.heal();
@@ -192,7 +210,9 @@ class SeedRun {
     await this.#mustAgree();
     await this.#readAll();
     await this.#settle(
-      Promise.all([this.#keeperClient, this.#prober, ...this.#clients].map((client) => client.close())),
+      Promise.all(
+        [this.#keeperClient, this.#prober, this.#operatorClient, ...this.#clients].map((client) => client.close()),
+      ),
       "the clients did not close",
     );
   }
@@ -286,7 +306,7 @@ class SeedRun {
       const why = refusal === undefined ? "" : `, refuses to start: ${refusal.code} ${refusal.message}`;
       return `${name} is ${state}${why}`;
     });
-    this.#log.violated({ invariant, message: `${what} (${states.join("; ")})` });
+    this.#log.violated({ invariant, message: `${what} (${states.join("; ")})\n${this.#watch.describe()}` });
     throw new Error(what);
   }
 

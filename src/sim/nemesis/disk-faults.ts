@@ -13,8 +13,6 @@ const GIVEN_UP_AFTER_MS = 4000;
 export class DiskFaults {
   readonly #ground: Ground;
   readonly #machines: MachineFaults;
-  /** Kept down: its disk is being worked on. */
-  readonly #inRepair = new Set<SimNode>();
 
   constructor(ground: Ground, machines: MachineFaults) {
     this.#ground = ground;
@@ -27,17 +25,13 @@ export class DiskFaults {
     ground.every(faults.oldDiskMs, "old disk", () => this.#ageDisk());
   }
 
-  isInRepair(node: SimNode): boolean {
-    return this.#inRepair.has(node);
-  }
-
   /** No fault is left, and whoever has a spoilt disk gets an empty one. */
   heal(): void {
     for (const node of this.#ground.cluster.nodes) {
       Object.assign(node.disk.faults, { failingSyncs: 0, failingDirectorySyncs: 0, foreignBytes: 0, openFailures: 0 });
       if (node.isSpoilt) this.#giveUpOn(node);
+      node.isInRepair = false;
     }
-    this.#inRepair.clear();
   }
 
   /** D7, and now and then a power loss soon after, when what the sync lost is not visible any more. */
@@ -93,7 +87,8 @@ export class DiskFaults {
       if (node.state === "running") {
         node.isSpoilt = false;
         this.#ground.world.sometimes(MARK.ROT_SURVIVED);
-      } else this.#giveUpOn(node);
+      } else if (node.refusal?.code === "DATA_DAMAGED" || this.#ground.cluster.mayLose(node)) this.#giveUpOn(node);
+      else this.#watchSpoilt(node);
     });
   }
 
@@ -121,7 +116,7 @@ export class DiskFaults {
   #ageDisk(): void {
     const { rng } = this.#ground;
     const node = rng.pick(this.#ground.cluster.nodes);
-    if (node.isSpoilt || this.isInRepair(node)) return;
+    if (node.isSpoilt || node.isInRepair) return;
     const copy = node.disk.copy();
     this.#ground.later(rng.between(MARKS_WITHIN_MS, 10_000), "old disk", () => this.#restore(node, copy));
   }
@@ -143,17 +138,17 @@ export class DiskFaults {
 
   #victim(node = this.#ground.rng.pick(this.#ground.cluster.nodes)): SimNode | undefined {
     const { cluster } = this.#ground;
-    const isBusy = node.isSpoilt || this.#inRepair.size > 0 || cluster.nodes.some(({ isSpoilt }) => isSpoilt);
+    const isBusy = cluster.nodes.some(({ isSpoilt, isInRepair }) => isSpoilt || isInRepair);
     return isBusy || !cluster.mayLose(node) ? undefined : node;
   }
 
   #takeDown(node: SimNode): void {
-    this.#inRepair.add(node);
+    node.isInRepair = true;
     if (node.state !== "down") this.#machines.crash(node, "process death");
   }
 
   #bringBack(node: SimNode): void {
-    this.#inRepair.delete(node);
+    node.isInRepair = false;
     if (node.state === "down") node.start();
   }
 }

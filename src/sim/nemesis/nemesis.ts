@@ -57,7 +57,7 @@ export class Nemesis {
         ? rng.below(QUICK_RESTART_MS)
         : rng.between(RESTART_MS.least, RESTART_MS.most);
     world.schedule({ delayMs, kind: "restart", detail: node.name }, () => {
-      if (node.state !== "down" || this.#dead.has(node) || this.#disks?.isInRepair(node) === true) return;
+      if (node.state !== "down" || this.#dead.has(node) || node.isInRepair) return;
       if (isQuick) world.countFault("P3 restart within the session");
       node.start();
       this.#machines?.maybeCrashInRecovery(node);
