@@ -13,6 +13,7 @@ import {
   temporaryFolder,
   upArguments,
   writeClusterFile,
+  writeThreeNodesFile,
 } from "./support.ts";
 
 const PYTHON = ["python3", "python"].find((name) => spawnSync(name, ["-c", "import pty"]).status === 0);
@@ -24,6 +25,8 @@ interface PtyResult {
   readonly signal: number | null;
   readonly seconds: number;
   readonly failed: string | null;
+  /** Whether the terminal shows at the end what is typed. */
+  readonly echo: boolean | null;
 }
 
 type Step =
@@ -31,15 +34,16 @@ type Step =
   | { readonly send: string }
   | { readonly signal: string }
   | { readonly pause: number }
+  | { readonly resize: readonly [rows: number, columns: number] }
   | { readonly hangup: true };
 
 const CTRL_C = "\u0003";
 
-function onTerminal(argv: readonly string[], steps: readonly Step[]): PtyResult {
-  const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 20 });
+function onTerminal(argv: readonly string[], steps: readonly Step[], term = "dumb"): PtyResult {
+  const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 25 });
   const run = spawnSync(PYTHON ?? "python3", [join(import.meta.dirname, "terminal.py"), plan], {
     encoding: "utf8",
-    env: cleanEnvironment({ TERM: "dumb" }),
+    env: cleanEnvironment({ TERM: term }),
   });
   if (run.status !== 0) throw new Error(run.stderr);
   return JSON.parse(run.stdout) as PtyResult;
@@ -124,6 +128,55 @@ describe.skipIf(PYTHON === undefined)("on a terminal", () => {
     ];
     const { output, code, failed } = onTerminal([process.execPath, "-e", script], steps);
     expect({ failed, code }, output).toEqual({ failed: null, code: 130 });
+  });
+
+  const live = () => [
+    process.execPath,
+    MAIN,
+    ...upArguments(folder.path, writeThreeNodesFile(folder.path)),
+    "--any-port",
+    "--no-color",
+  ];
+
+  it("the live table is driven by keys, redraws after a change of size, and gives the terminal back", () => {
+    const steps: Step[] = [
+      { expect: "healthy  3/3 voters" },
+      { send: "k" },
+      { expect: "kill -9 which node (1, 2, 3; Esc: none)?" },
+      { send: "3" },
+      { expect: "degraded  2/3 voters" },
+      { expect: "press r 3 to start it again" },
+      { resize: [20, 70] },
+      { expect: "\u001b[2J\u001b[H" },
+      { expect: "   3  killed" },
+      { send: "r3" },
+      { expect: "healthy  3/3 voters" },
+      { send: "p2" },
+      { expect: "   2  paused" },
+      { send: "p2" },
+      { expect: "healthy  3/3 voters" },
+      { send: "l1" },
+      { expect: "node_ready" },
+      { send: "q" },
+      { expect: "node 1 stopped in" },
+    ];
+    const { output, code, failed, echo } = onTerminal(live(), steps, "xterm");
+    expect({ failed, code, echo }, output).toEqual({ failed: null, code: 0, echo: true });
+    expect(output.lastIndexOf("\u001b[?25h")).toBeGreaterThan(output.lastIndexOf("\u001b[?25l"));
+    expect(output.trimEnd().split("\r\n").at(-1)).toMatch(/stopped; what was acknowledged is on disk$/);
+  });
+
+  it.skipIf(process.env["OTTLA_TEST_DIST"] !== undefined)("Ctrl-C at the live table, through npm, ends with 0", () => {
+    const argv = ["npm", "start", "--ignore-scripts", "--", ...live().slice(4)];
+    const steps: Step[] = [{ expect: "healthy" }, { send: CTRL_C }, { expect: "stopping in order" }];
+    const { output, code, failed, echo } = onTerminal(argv, steps, "xterm");
+    expect({ failed, code, echo }, output).toEqual({ failed: null, code: 0, echo: true });
+  });
+
+  it("a closed terminal at the live table stops in order", () => {
+    const { code, failed } = onTerminal(live(), [{ expect: "healthy" }, { hangup: true }], "xterm");
+    expect({ failed, code }).toEqual({ failed: null, code: 0 });
+    expect(existsSync(join(folder.path, "data", "cluster-state.json"))).toBe(false);
   });
 
   it("`server start` stops in order on Ctrl-C", () => {

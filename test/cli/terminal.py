@@ -1,8 +1,10 @@
 # Drives a command on a pseudo-terminal, as a person at a keyboard would.
 # usage: terminal.py '<JSON: {"argv": [...], "cwd": "...", "steps": [...], "timeout": s}>'
-# steps: {"expect": "text"} wait for output; {"send": "\u0003"} type; {"signal": "SIGTERM"} to the process; {"pause": s}; {"hangup": true}
-# Prints JSON: {"output": "...", "code": n or null, "signal": n or null, "seconds": s after the last step, "failed": "..."}
-import json, os, pty, select, signal, sys, time
+# steps: {"expect": "text"} wait for output; {"send": "\u0003"} type; {"signal": "SIGTERM"} to the process; {"pause": s}; {"hangup": true};
+# {"resize": [rows, columns]}
+# Prints JSON: {"output": "...", "code": n or null, "signal": n or null, "seconds": s after the last step, "failed": "...",
+# "echo": does the terminal show what is typed, at the end}
+import fcntl, json, os, pty, select, signal, struct, sys, termios, time
 
 plan = json.loads(sys.argv[1])
 pid, fd = pty.fork()
@@ -10,6 +12,11 @@ if pid == 0:
     os.chdir(plan["cwd"])
     os.execvpe(plan["argv"][0], plan["argv"], os.environ)
 
+def resize(rows, columns):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+resize(24, 100)
 deadline = time.monotonic() + plan.get("timeout", 20)
 output = b""
 seen = 0
@@ -53,6 +60,8 @@ for step in plan["steps"]:
         until = time.monotonic() + step["pause"]
         while time.monotonic() < until:
             pump(0.02)
+    elif "resize" in step:
+        resize(*step["resize"])
     elif "hangup" in step:
         os.close(fd)
         open_ = False
@@ -72,6 +81,10 @@ while True:
         os.kill(pid, signal.SIGKILL)
     pump(0.05)
 seconds = time.monotonic() - last
+try:
+    echo = bool(termios.tcgetattr(fd)[3] & termios.ECHO)
+except (OSError, termios.error):
+    echo = None
 while open_ and pump(0.1):
     pass
-print(json.dumps({"output": output.decode("utf8", "replace"), "code": code, "signal": killed, "seconds": seconds, "failed": failed}))
+print(json.dumps({"output": output.decode("utf8", "replace"), "code": code, "signal": killed, "seconds": seconds, "failed": failed, "echo": echo}))

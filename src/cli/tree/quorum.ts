@@ -1,6 +1,7 @@
 // The verbs of `ottla quorum`.
 import type { Command } from "commander";
 import { type Act, examples } from "./act.ts";
+import { addUnsafeRecover } from "./recovery.ts";
 
 const NODE = "<node>";
 const DIRECTORY = "--directory-id <id>";
@@ -33,6 +34,7 @@ States: ok, silent (the leader has not heard from it for 3 s), unknown (only the
     .option("--to <n>", "the version (default: the highest that the leader's release supports)")
     .addHelpText("after", examples("ottla quorum upgrade", "ottla quorum upgrade --to 2"));
   act(upgrade, async () => (await import("../commands/quorum.ts")).quorumUpgrade);
+  addUnsafeRecover(quorum, act);
 }
 
 function addVoterVerbs(quorum: Command, act: Act): void {
