@@ -95,4 +95,45 @@ export class ClusterWorld {
     const { brokers } = await this.metadata(nodeId);
     return brokers.filter(({ isFenced }) => isFenced).map((broker) => broker.nodeId);
   }
+
+  /** The machine stands still. */
+  pause(nodeId: number): void {
+    this.world.pause(this.world.machine(this.node(nodeId).name));
+  }
+
+  resume(nodeId: number): void {
+    this.world.resume(this.world.machine(this.node(nodeId).name));
+  }
+
+  /** Nothing gets through between the node and the others, either way; clients still reach it. */
+  isolate(nodeId: number): void {
+    for (const [from, to] of this.#pathsOf(nodeId)) this.network.cut(from, to);
+  }
+
+  rejoin(nodeId: number): void {
+    for (const [from, to] of this.#pathsOf(nodeId)) this.network.mend(from, to);
+  }
+
+  #pathsOf(nodeId: number): (readonly [string, string])[] {
+    const { name } = this.node(nodeId);
+    const others = this.nodes.map((node) => node.name).filter((other) => other !== name);
+    return others.flatMap((other): (readonly [string, string])[] => [
+      [name, other],
+      [other, name],
+    ]);
+  }
+
+  /** A partition that the node leads, of a topic with one partition on each of three nodes, as the controller tells it. */
+  async partitionOf(nodeId: number, topic: string): Promise<number> {
+    const leaders = await this.leaders(await this.controller(), topic);
+    const partition = leaders.indexOf(nodeId);
+    if (partition < 0) throw new Error(`node ${nodeId} leads nothing of ${topic}: ${leaders.join(" ")}`);
+    return partition;
+  }
+
+  /** A node that is not the controller. */
+  async follower(): Promise<number> {
+    const controller = await this.controller();
+    return (controller % this.nodes.length) + 1;
+  }
 }

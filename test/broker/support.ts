@@ -174,14 +174,18 @@ export class BrokerWorld {
     if (kind === "power loss") this.#bootId++;
   }
 
-  /** The commands in the metadata log of a stopped broker, one after the other. */
-  async metadataRecords(): Promise<MetadataRecord[]> {
-    const records: MetadataRecord[] = [];
+  /** Of the metadata log of a stopped broker, committed or not. */
+  async metadataCommands(): Promise<(readonly MetadataRecord[])[]> {
+    const commands: (readonly MetadataRecord[])[] = [];
     await this.#withMetadataLog(async ({ restored }) => {
       for (const { kind, index, bytes } of restored.log.entries)
-        if (kind === "command") records.push(...decodeCommand(bytes, index));
+        if (kind === "command") commands.push(decodeCommand(bytes, index));
     });
-    return records;
+    return commands;
+  }
+
+  async metadataRecords(): Promise<MetadataRecord[]> {
+    return (await this.metadataCommands()).flat();
   }
 
   /** Puts a command into the metadata log of a stopped broker, as another build would. */
