@@ -7,8 +7,6 @@ import {
   maxTimestampAt,
   recordCountAt,
 } from "../model/record-batch.ts";
-import type { Checksum } from "../ports/checksum.ts";
-import type { Files } from "../ports/files.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
 import { decodeEpochCheckpoint } from "./epoch-checkpoint.ts";
 import { isNotFound } from "./faults.ts";
@@ -27,63 +25,12 @@ import {
   SUPERBLOCK,
 } from "./paths.ts";
 import { type LogHistory, surveyJournals } from "./replay.ts";
+import { verifyMetadata } from "./inspect-metadata.ts";
+import type { BatchSummary, DirectoryReport, Fault, InspectDeps, LogReport, MetadataReport } from "./inspect-types.ts";
+import { QUORUM_STATE } from "./quorum-state.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import { readSuperblock } from "./superblock.ts";
-
-export interface InspectDeps {
-  readonly files: Files;
-  readonly checksum: Checksum;
-}
-
-/** One batch as it lies in a file; its CRC was checked. */
-export interface BatchSummary {
-  readonly position: number;
-  readonly sizeBytes: number;
-  readonly baseOffset: number;
-  readonly lastOffset: number;
-  readonly leaderEpoch: number;
-  readonly recordCount: number;
-  readonly maxTimestamp: number;
-  readonly isControl: boolean;
-  /** "unknown" for a codec that does not exist. */
-  readonly codec: string;
-}
-
-export interface Fault {
-  readonly file: string;
-  /** Byte in the file, where it can be told. */
-  readonly position: number | undefined;
-  /** First offset that is not proven good; undefined when the fault is not about records. */
-  readonly offset: number | undefined;
-  readonly reason: string;
-}
-
-export interface LogReport {
-  readonly file: string;
-  readonly baseOffset: number;
-  /** Exclusive end of the good batches. */
-  readonly endOffset: number;
-  readonly batchCount: number;
-  readonly recordCount: number;
-  /** Bytes of good batches. */
-  readonly sizeBytes: number;
-  /** Bytes behind them that nothing proves: a torn tail, or what recovery will write again. Not a fault. */
-  readonly tailBytes: number;
-  readonly faults: readonly Fault[];
-}
-
-export interface DirectoryReport {
-  readonly kind: "partition" | "lane" | "data directory";
-  readonly directory: string;
-  readonly logs: readonly LogReport[];
-  readonly faults: readonly Fault[];
-}
-
-/** Faults of the report and all its logs, the first one first. */
-export function faultsOf(report: DirectoryReport): Fault[] {
-  return [...report.faults, ...report.logs.flatMap((log) => log.faults)];
-}
 
 function summaryOf(batch: ScannedBatch): BatchSummary {
   const { bytes, at, position, sizeBytes } = batch;
@@ -255,11 +202,12 @@ class LogCheck {
 export async function verifyDirectory(deps: InspectDeps, directory: string): Promise<DirectoryReport> {
   const names = (await deps.files.list(directory)).map((entry) => entry.name);
   if (names.includes(SUPERBLOCK)) return verifyDataDirectory(deps, directory);
-  const kind = names.includes("lane.metadata") ? "lane" : "partition";
-  if (kind === "partition" && !names.some((name) => baseOffsetOf(name) !== undefined)) {
+  if (names.includes(QUORUM_STATE)) return { kind: "metadata", directory, ...(await verifyMetadata(deps, directory)) };
+  if (!names.some((name) => baseOffsetOf(name) !== undefined)) {
     throw new OttlaError("DATA_DIR_FOREIGN", `${directory} is no data directory of Ottla and holds no log`);
   }
-  return { kind, directory, ...(await verifyPartition(deps, directory, undefined)) };
+  const found = await verifyPartition(deps, directory, undefined);
+  return { kind: "partition", directory, metadata: undefined, ...found };
 }
 
 type Findings = Pick<DirectoryReport, "logs" | "faults">;
@@ -341,11 +289,13 @@ async function verifyDataDirectory(deps: InspectDeps, directory: string): Promis
       faults.push({ file: path, position: undefined, offset: undefined, reason: asOttlaError(thrown).message });
     }
   }
-  const lane = join(directory, METADATA_DIR);
+  let metadata: MetadataReport | undefined;
   if ((await deps.files.list(directory)).some((entry) => entry.name === METADATA_DIR)) {
-    merge({ logs, faults }, await verifyPartition(deps, lane, undefined));
+    const found = await verifyMetadata(deps, join(directory, METADATA_DIR));
+    merge({ logs, faults }, found);
+    metadata = found.metadata;
   }
-  return { kind: "data directory", directory, logs, faults };
+  return { kind: "data directory", directory, logs, metadata, faults };
 }
 
 function merge(into: { readonly logs: LogReport[]; readonly faults: Fault[] }, found: Findings): void {

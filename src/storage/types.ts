@@ -185,13 +185,3 @@ export interface TimestampResult {
   readonly timestamp: number;
   readonly epoch: LeaderEpoch;
 }
-
-/** A log of its own lane: own directory, own files, own fdatasync; for the metadata quorum (D-19). One batch per entry group. */
-export interface LaneLog {
-  readonly endOffset: Offset;
-  /** Appends the records as one batch and syncs. Resolves to the offset of the first when durable. One at a time. */
-  append(records: readonly Uint8Array[], epoch: LeaderEpoch, timestamp: number): Promise<Offset>;
-  /** Every record from the start, in order. */
-  replay(visit: (offset: Offset, epoch: LeaderEpoch, value: Uint8Array) => void): Promise<void>;
-  close(): Promise<void>;
-}

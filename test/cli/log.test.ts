@@ -67,6 +67,23 @@ describe("log dump", () => {
     expect(await ottla(["log", "dump", junk])).toMatchObject({ code: 1, stdout: "" });
   });
 
+  it("prints a node's quorum state and every entry of its metadata log", async () => {
+    const { code, stdout, stderr } = await ottla(["log", "dump", join(dir, "metadata")]);
+    expect(stdout).toMatch(/^term \d+, voted for 1:\S{22}; 1 start\nlog from 0 \(term 0\), known to be synced/);
+    expect(stdout).toMatch(/\nPOSITION\tBYTES\tINDEX\tTERM\tSYNCED\tTIMESTAMP\tKIND\tCONTENT\n/);
+    expect(stdout).toMatch(/\t0\t1\t0\t\d+\tconfiguration\t\{"clusterId":".*"voters":\["1:\S{22}"\]/);
+    expect(stdout).toMatch(/\tcommand\t\[.*\{"type":"topic",/);
+    expect(stderr).toMatch(/^\d+ entries\n$/);
+    expect(code).toBe(0);
+    const file = join(dir, "metadata", "00000000000000000000.log");
+    const lines = (await ottla(["log", "dump", file, "--json"])).stdout.trimEnd().split("\n");
+    const entries = lines.map((line) => JSON.parse(line) as unknown);
+    expect(entries.slice(0, 2)).toMatchObject([
+      { _command: "log.dump", part: "entry", index: 0, term: 1, kind: "configuration", content: { learners: [] } },
+      { index: 1, kind: "leaderStart", content: null },
+    ]);
+  });
+
   it("does not know a file that is not there", async () => {
     const { code, stderr } = await ottla(["log", "dump", join(dir, "none.log")]);
     expect(stderr).toMatch(/^error\[FILE_UNREADABLE\]: .*none\.log: no such file/);
@@ -112,6 +129,19 @@ describe("log verify", () => {
     const dump = await ottla(["log", "dump", file]);
     expect(dump.stderr).toContain("first bad offset 4");
     expect(dump.code).toBe(1);
+  });
+
+  it("finds damage in a node's metadata", async () => {
+    const good = await ottla(["log", "verify", join(dir, "metadata"), "--json"]);
+    expect(json(good)).toMatchObject({ kind: "metadata", isGood: true, metadata: { state: { boots: 1 } } });
+    const damaged = copy();
+    const file = join(damaged, "metadata", "00000000000000000000.log");
+    const bytes = readFileSync(file);
+    bytes[15] = (bytes[15] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    const { code, stderr } = await ottla(["log", "verify", damaged]);
+    expect(stderr).toMatch(/\nerror\[DATA_DAMAGED\]: first bad offset 0: .*leader epoch/);
+    expect(code).toBe(1);
   });
 
   it("a missing and a foreign file", async () => {

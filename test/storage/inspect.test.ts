@@ -1,10 +1,24 @@
 // Looking at a stopped node's files: what is whole is reported whole, what is damaged with its first bad offset.
 import { expect, test } from "vitest";
-import { dumpLog, faultsOf, verifyDirectory, verifyLog } from "../../src/storage/inspect.ts";
-import { openLaneLog } from "../../src/storage/lane-log.ts";
-import type { LeaderEpoch } from "../../src/model/ids.ts";
+import { dumpLog, verifyDirectory, verifyLog } from "../../src/storage/inspect.ts";
+import { dumpEntries } from "../../src/storage/inspect-metadata.ts";
+import { faultsOf } from "../../src/storage/inspect-types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, checksum, makeDeps, openStore, Recorder, specOf } from "./support.ts";
+import {
+  append,
+  entriesOf,
+  freshFiles,
+  logPath,
+  METADATA,
+  metaOf,
+  openRaft,
+  saveSnapshot,
+  snapshotPath,
+  STATE,
+  vote,
+  writeOf,
+} from "./raft-support.ts";
+import { appendBatch, checksum, openStore, Recorder, specOf } from "./support.ts";
 
 const LOG = "/data/a-0/00000000000000000000.log";
 
@@ -19,9 +33,12 @@ async function made(isClosed = true) {
     batches.push(appendBatch(log, { count: 2, epoch: index >> 4 }));
     await recorder.until(() => log.durableEnd === log.endOffset);
   }
-  const lane = await openLaneLog(makeDeps(files), { directory: "/data/metadata", segmentBytes: 1000 });
-  await lane.append([Uint8Array.of(1)], 0 as LeaderEpoch, 5);
-  await lane.close();
+  const raft = await openRaft(files);
+  for (const entry of entriesOf(0, 9, 1)) await append(raft, [entry]);
+  await saveSnapshot(raft, metaOf(7, 1, 100_000));
+  await raft.writeMarks(new Map([["2:disk", { boots: 1, term: 1, end: 6 }]]));
+  await raft.write(writeOf({ hardState: vote(2, "2:disk"), cutPrefixTo: 5 }));
+  if (isClosed) await raft.close();
   if (isClosed) await store.close();
   else files.kill();
   return { files: isClosed ? files : new MemoryFiles(files.image), batches };
@@ -54,7 +71,10 @@ test("a closed data directory and a killed one have no fault, and verifying chan
     const report = await verifyDirectory({ files, checksum }, "/data");
     expect(faultsOf(report)).toEqual([]);
     expect(report.kind).toBe("data directory");
-    if (isClosed) expect(report.logs.map((log) => log.endOffset).filter((end) => end > 1)).toContain(120);
+    if (isClosed) expect(report.logs.map((log) => log.endOffset)).toContain(120);
+    expect(report.logs.at(-1)).toMatchObject({ endOffset: 9 });
+    expect(report.metadata?.state).toMatchObject({ hardState: { term: 2, votedFor: "2:disk" }, boots: 1 });
+    expect(report.metadata?.snapshots).toMatchObject([{ meta: { end: 7, sizeBytes: 100_000 }, faults: [] }]);
     expect(files.image.fingerprint(checksum)).toBe(before);
   }
 });
@@ -91,6 +111,50 @@ test("a wrong index, a missing segment and a broken journal are found", async ()
     file: "/data/journal",
     reason: expect.stringContaining("proves that more was synced"),
   });
+});
+
+test("of the metadata: every entry is dumped; damage of log, snapshot and state, and what is missing, is found", async () => {
+  const { files } = await made();
+  const deps = { files, checksum };
+  const seen: string[] = [];
+  const [base = 0] = (await verifyDirectory(deps, METADATA)).logs.map((log) => log.baseOffset);
+  expect(base).toBeGreaterThan(0);
+  const visit = dumpEntries(deps, logPath(base), ({ index, term, kind }, { syncedEnd }) =>
+    seen.push(`${index}/${term} ${kind} after ${syncedEnd}`),
+  );
+  expect(await visit).toBeUndefined();
+  expect(seen[0]).toBe("5/1 command after 5");
+
+  type Damage = readonly [what: (files: MemoryFiles) => void, fault: object];
+  const damages: Damage[] = [
+    [(each) => flip(each, logPath(base), 70), { file: logPath(base), position: 0, offset: base }],
+    [(each) => flip(each, logPath(base), 15), { file: logPath(base), position: 0, offset: base }],
+    [(each) => flip(each, snapshotPath(7, 1), 90_000), { file: snapshotPath(7, 1) }],
+    [(each) => each.image.unlink(snapshotPath(7, 1)), { file: METADATA }],
+    [(each) => each.image.unlink(STATE), { file: STATE }],
+    [(each) => [100, 8292].forEach((at) => flip(each, STATE, at)), { file: STATE }],
+    [(each) => each.image.unlink(logPath(base)), { offset: base }],
+  ];
+  for (const [damage, fault] of damages) {
+    const copy = new MemoryFiles(files.image.clone());
+    damage(copy);
+    const before = copy.image.fingerprint(checksum);
+    const report = await verifyDirectory({ files: copy, checksum }, "/data");
+    expect(faultsOf(report)[0]).toMatchObject(fault);
+    expect(copy.image.fingerprint(checksum)).toBe(before);
+    await expect(openRaft(copy)).rejects.toMatchObject({ code: "DATA_DAMAGED" });
+  }
+});
+
+test("a torn end of the metadata log is no fault", async () => {
+  const files = await freshFiles();
+  await append(await openRaft(files), entriesOf(0, 3, 1));
+  const node = files.image.find(logPath(0));
+  if (node?.kind === "file") files.image.truncate(node, node.live.sizeBytes - 3);
+  const report = await verifyDirectory({ files, checksum }, METADATA);
+  expect([report.kind, faultsOf(report)]).toEqual(["metadata", []]);
+  expect(report.logs[0]).toMatchObject({ endOffset: 2 });
+  expect(report.logs[0]?.tailBytes).toBeGreaterThan(60);
 });
 
 test("a directory without a log is foreign", async () => {

@@ -1,35 +1,40 @@
 // ottla log dump|verify: the files of a stopped node, looked at without a broker. Damage ends with 1 and names the first bad offset.
 import { existsSync, statSync } from "node:fs";
-import { dirname, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { createChecksum } from "../../platform/checksum.ts";
 import { createFiles } from "../../platform/files.ts";
 import { FileError, type FileErrorKind } from "../../ports/files.ts";
+import { dumpLog, verifyDirectory, verifyLog } from "../../storage/inspect.ts";
 import {
   type BatchSummary,
   type DirectoryReport,
-  dumpLog,
   type Fault,
+  faultsOf,
   type LogReport,
-  verifyDirectory,
-  verifyLog,
-} from "../../storage/inspect.ts";
+  type MetadataReport,
+  type SnapshotReport,
+} from "../../storage/inspect-types.ts";
+import { verifyMetadata } from "../../storage/inspect-metadata.ts";
+import { QUORUM_STATE } from "../../storage/quorum-state.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
 import { counted } from "../values.ts";
 
 const HELP =
-  "log dump takes a segment file (<20 digits>.log); log verify also a partition's directory or a node's data directory";
+  "log dump takes a segment file (<20 digits>.log) or a node's metadata directory; log verify also a partition's or a node's data directory";
 const LOG_SUFFIX = ".log";
 const FAULTS_TOLD_MAX = 20;
 
 const inspectDeps = () => ({ files: createFiles(), checksum: createChecksum() });
 
 export async function logDump({ args, output }: Invocation): Promise<number> {
-  const file = args[0] ?? "";
+  const file = withoutSlash(args[0] ?? "");
+  if (isMetadata(file)) return dumpMetadata(file, output);
   if (isDirectory(file)) throw unusable(file, "it is a directory");
   refuseOtherFile(file);
+  if (isMetadata(dirname(file))) return dumpMetadata(file, output);
   const printer = batchPrinter(output);
   let count = 0;
   const fault = await looking(() =>
@@ -41,6 +46,26 @@ export async function logDump({ args, output }: Invocation): Promise<number> {
   if (count === 0 && fault === undefined) printer.head();
   output.note(counted(count, "batch", "batches"));
   if (fault !== undefined) throw damaged([fault], FILE_HINT);
+  return EXIT.OK;
+}
+
+const withoutSlash = (path: string) => path.replace(/(?<=.)\/+$/, "");
+const isMetadata = (directory: string) => existsSync(join(directory, QUORUM_STATE));
+
+async function dumpMetadata(path: string, output: Output): Promise<number> {
+  const { dumpMetadataDirectory, dumpMetadataFile } = await import("./log-metadata.ts");
+  const deps = inspectDeps();
+  const { count, faults } = await looking(async () => {
+    if (isDirectory(path)) {
+      const found = await verifyMetadata(deps, path);
+      const entries = await dumpMetadataDirectory(deps, found, output);
+      return { count: entries, faults: faultsOf({ ...found, directory: path }) };
+    }
+    const { count: entries, fault } = await dumpMetadataFile(deps, path, output);
+    return { count: entries, faults: fault === undefined ? [] : [fault] };
+  });
+  output.note(counted(count, "entry", "entries"));
+  if (faults.length > 0) throw damaged(faults, isDirectory(path) ? DIRECTORY_HINT : FILE_HINT);
   return EXIT.OK;
 }
 
@@ -82,11 +107,11 @@ function cellsOf(batch: BatchSummary): string[] {
 }
 
 export async function logVerify({ args, output }: Invocation): Promise<number> {
-  const path = (args[0] ?? "").replace(/(?<=.)\/+$/, "");
+  const path = withoutSlash(args[0] ?? "");
   const isFile = existsSync(path) && !isDirectory(path);
   if (isFile) refuseOtherFile(path);
   const report = await looking(() => (isFile ? verifyFile(path) : verifyDirectory(inspectDeps(), path)));
-  const faults = [...report.faults, ...report.logs.flatMap((log) => log.faults)];
+  const faults = faultsOf(report);
   printReport(output, report, faults);
   if (faults.length > 0) throw damaged(faults, isFile ? FILE_HINT : DIRECTORY_HINT);
   return EXIT.OK;
@@ -99,15 +124,25 @@ const FILE_HINT =
   "a tail torn by a crash is no damage, but only ottla log verify of the node's data directory can tell; keep a copy before anything is changed";
 
 async function verifyFile(path: string): Promise<Report> {
-  return { kind: "segment", directory: dirname(path), logs: [await verifyLog(inspectDeps(), path)], faults: [] };
+  const logs = [await verifyLog(inspectDeps(), path)];
+  return { kind: "segment", directory: dirname(path), logs, metadata: undefined, faults: [] };
 }
 
 function printReport(output: Output, report: Report, faults: readonly Fault[]): void {
   if (output.isJson) {
-    output.json("log.verify", { ...report, isGood: faults.length === 0, firstFault: faults[0] ?? null });
+    output.json("log.verify", {
+      ...report,
+      metadata: metadataFields(report.metadata),
+      isGood: faults.length === 0,
+      firstFault: faults[0] ?? null,
+    });
     return;
   }
-  const rows = report.logs.map((log) => rowOf(log, report.directory));
+  const snapshots = report.metadata?.snapshots ?? [];
+  const rows = [
+    ...report.logs.map((log) => rowOf(log, report.directory)),
+    ...snapshots.map((each) => snapshotRow(each, report.directory)),
+  ];
   output.table({
     headers: ["FILE", "BASE", "END", "BATCHES", "RECORDS", "BYTES", "TAIL", "STATE"],
     rows,
@@ -115,7 +150,28 @@ function printReport(output: Output, report: Report, faults: readonly Fault[]): 
   });
   for (const fault of faults.slice(0, FAULTS_TOLD_MAX)) output.note(describeFault(fault));
   if (faults.length > FAULTS_TOLD_MAX) output.note(`and ${faults.length - FAULTS_TOLD_MAX} more; --json lists all`);
-  if (faults.length === 0) output.note(`${report.kind}: ${counted(report.logs.length, "file")}, all good`);
+  if (faults.length === 0) output.note(`${report.kind}: ${counted(rows.length, "file")}, all good`);
+}
+
+function snapshotRow({ file, meta, faults }: SnapshotReport, directory: string): string[] {
+  const numbers = [meta?.end, undefined, undefined, meta?.sizeBytes, undefined];
+  const cells = numbers.map((number) => (number === undefined ? "-" : String(number)));
+  return [relative(directory, file), "-", ...cells, faults.length === 0 ? "ok" : "damaged"];
+}
+
+function metadataFields(metadata: MetadataReport | undefined): unknown {
+  if (metadata === undefined) return null;
+  const { state, snapshots } = metadata;
+  const marks = state === undefined ? [] : [...state.marks].map(([replica, mark]) => ({ replica, ...mark }));
+  return {
+    state: state === undefined ? null : { ...state, marks },
+    snapshots: snapshots.map(({ file, meta }) => ({
+      file,
+      end: meta?.end ?? null,
+      lastTerm: meta?.lastTerm ?? null,
+      sizeBytes: meta?.sizeBytes ?? null,
+    })),
+  };
 }
 
 function rowOf(log: LogReport, directory: string): string[] {

@@ -6,13 +6,19 @@ export function addLog(program: Command, act: Act): void {
   const log = program.command("log").description("look into the files of a stopped node, without a broker");
   const dump = log
     .command("dump")
-    .argument("<file>")
-    .description("print the record batches of a segment file")
-    .addHelpText("after", examples("ottla log dump ottla-data/node-1/data/access-log-0/00000000000000000000.log"));
+    .argument("<file>", "a segment file or a node's metadata directory")
+    .description("print the record batches of a segment file, or a node's quorum state and metadata log")
+    .addHelpText(
+      "after",
+      examples(
+        "ottla log dump ottla-data/node-1/data/access-log-0/00000000000000000000.log",
+        "ottla log dump ottla-data/node-1/data/metadata",
+      ),
+    );
   act(dump, async () => (await import("../commands/log.ts")).logDump);
   const verify = log
     .command("verify")
-    .argument("<path>", "a node's data directory, a partition's directory or one segment file")
+    .argument("<path>", "a node's data directory, its metadata directory, a partition's directory or one segment file")
     .description("check batches, checksums, offsets and epochs; exit 1 with the first bad offset")
     .addHelpText(
       "after",
