@@ -13,7 +13,7 @@ import type { BrokerConnection } from "../link/broker-connection.ts";
 import { type CallContext, callAny } from "./calls.ts";
 
 /** What the controller gets to answer before it is looked for again; doubled with each try. */
-const TRY_TIMEOUT_MS = 5_000;
+const TRY_TIMEOUT_MS = 3_000;
 /** To ask who the controller is, and to connect to it. */
 const FIND_TIMEOUT_MS = 3_000;
 const CONNECT_TIMEOUT_MS = 2_000;
