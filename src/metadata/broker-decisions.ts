@@ -18,12 +18,17 @@ export function decideCluster(
   return accepted({ type: "cluster", version: 1, clusterId, metadataVersion, timestampMs: nowMs });
 }
 
+export interface MetadataVersionWish {
+  readonly version: number;
+  /** Of the controller's build. */
+  readonly supported?: VersionRange;
+  /** Voters and learners. One that never registered as a broker has told nobody what it knows. */
+  readonly members?: readonly NodeId[];
+}
+
 /** Raises metadata.version, when this build and every registered broker, fenced ones too, support it (D-31). It never goes down. */
-export function decideMetadataVersion(
-  image: MetadataImage,
-  wish: { readonly version: number; readonly supported?: VersionRange },
-): Decision {
-  const { version, supported = SUPPORTED_METADATA_VERSIONS } = wish;
+export function decideMetadataVersion(image: MetadataImage, wish: MetadataVersionWish): Decision {
+  const { version, supported = SUPPORTED_METADATA_VERSIONS, members = [] } = wish;
   const present = image.metadataVersion;
   if (image.cluster === undefined) return refused("BROKER_NOT_AVAILABLE", "there is no cluster yet");
   if (version === present) return accepted();
@@ -37,6 +42,13 @@ export function decideMetadataVersion(
     return refused(
       "UNSUPPORTED_VERSION",
       `metadata.version ${version}: node ${behind.nodeId} knows ${min} to ${max}; upgrade it first`,
+    );
+  }
+  const unknown = members.toSorted((one, other) => one - other).find((nodeId) => image.broker(nodeId) === undefined);
+  if (unknown !== undefined) {
+    return refused(
+      "UNSUPPORTED_VERSION",
+      `metadata.version ${version}: node ${unknown} votes and never registered, so what it knows is not known; start it first, or remove it from the quorum`,
     );
   }
   return accepted({ type: "metadata-version", version: 1, metadataVersion: version });

@@ -84,6 +84,14 @@ export function decodeCommand(
   return records.map((record: unknown) => checkedRecord(record, index, supported));
 }
 
+/** In every record that finalises a version, and in no other, whatever texts it carries: JSON escapes a quotation mark. */
+const FINALISES = '"metadataVersion":';
+
+/** Throws as decodeCommand does, when the command finalises a metadata.version beyond `supported`. Cheap: other commands are not decoded. */
+export function assertVersionKnown(bytes: Uint8Array, index: number, supported: VersionRange): void {
+  if (utf8Decode(bytes).includes(FINALISES)) decodeCommand(bytes, index, supported);
+}
+
 function parsed(bytes: Uint8Array, index: number): Readonly<Record<string, unknown>> {
   const text = utf8Decode(bytes);
   if (!bytesEqual(utf8Encode(text), bytes)) throw damaged(index, "not UTF-8");

@@ -1,6 +1,6 @@
 // metadata.version: raised only, only when everybody knows it, and a build that does not know it stops (D-31).
 import { describe, expect, test } from "vitest";
-import { decodeCommand, encodeCommand } from "../../src/metadata/codec.ts";
+import { assertVersionKnown, decodeCommand, encodeCommand } from "../../src/metadata/codec.ts";
 import { decideMetadataVersion } from "../../src/metadata/controller.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import { SUPPORTED_METADATA_VERSIONS } from "../../src/metadata/records.ts";
@@ -38,6 +38,17 @@ describe("raising metadata.version", () => {
     expect(history.image.metadataVersion).toBe(2);
     const downgraded = history.wishRegistration(2, { metadataVersions: OLD_BUILD });
     expect(downgraded).toMatchObject({ error: "UNSUPPORTED_VERSION" });
+  });
+
+  test("is refused while somebody votes who never registered: nobody knows its build", () => {
+    const history = History.started([1, 2]);
+    const raise = (...members: number[]) =>
+      decideMetadataVersion(history.image, { version: 2, members: members.map(node) });
+    expect(raise(3, 2, 4, 1)).toMatchObject({
+      error: "UNSUPPORTED_VERSION",
+      message: expect.stringMatching(/^metadata.version 2: node 3 votes and never registered/),
+    });
+    expect(history.take(raise(2, 1))).toHaveLength(1);
   });
 
   test("an old controller does not raise it past itself", () => {
@@ -84,6 +95,19 @@ describe("a build that knows metadata.version 1 only", () => {
     expect(() => MetadataImage.load(history.image.encode(), OLD_BUILD)).toThrow(refusal(/format version 2/));
     const first = History.started([], 2).entries[1] as Uint8Array;
     expect(() => decodeCommand(first, 1, OLD_BUILD)).toThrow(refusal(/metadata.version 2/));
+  });
+
+  test("knows from a log that is not applied yet that the version was raised, and from nothing else", () => {
+    const history = History.started([1, 2]);
+    history.create("metadata-version", { partitions: 2 });
+    history.take(decideMetadataVersion(history.image, { version: 2 }));
+    const commands = history.entries.map((bytes, index) => ({ bytes, index })).filter(({ bytes }) => bytes !== null);
+    const look = ({ bytes, index }: (typeof commands)[number], supported = OLD_BUILD) =>
+      assertVersionKnown(bytes as Uint8Array, index, supported);
+    for (const command of commands.slice(0, -1)) look(command);
+    const [raise] = commands.slice(-1) as [(typeof commands)[number]];
+    expect(() => look(raise)).toThrow(refusal(/metadata.version 2, known up to 1/));
+    look(raise, SUPPORTED_METADATA_VERSIONS);
   });
 
   test("both read the same image out of the same log", () => {

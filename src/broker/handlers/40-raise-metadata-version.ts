@@ -1,10 +1,10 @@
 // RaiseMetadataVersion: from then on the cluster uses records that older builds do not know (D-31).
 // Versions: 0.
-// Behaviour: only the controller; refused unless every registered broker supports the version. It never goes down.
+// Behaviour: only the controller; refused unless every registered broker supports the version and every voter is registered. It never goes down.
 import { decideMetadataVersion } from "../../metadata/controller.ts";
 import type { API } from "../../wire/native/apis.ts";
 import { OttlaError } from "../../model/errors.ts";
-import { controllerOf } from "../quorum-door.ts";
+import { controllerOf, quorumOf } from "../quorum-door.ts";
 import type { Request } from "../request.ts";
 import type { NodeServices } from "../services.ts";
 
@@ -12,8 +12,11 @@ export async function handleRaiseMetadataVersion(
   node: NodeServices,
   request: Request<typeof API.RAISE_METADATA_VERSION>,
 ): Promise<void> {
-  const wish = { version: request.body.version, supported: node.metadataVersions };
-  const decision = await controllerOf(node).propose((image) => decideMetadataVersion(image, wish));
+  const { version } = request.body;
+  const decision = await controllerOf(node).propose((image) => {
+    const members = quorumOf(node).status.voters.map(({ nodeId }) => nodeId);
+    return decideMetadataVersion(image, { version, supported: node.metadataVersions, members });
+  });
   if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
   request.respond({});
 }

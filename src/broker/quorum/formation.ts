@@ -1,4 +1,6 @@
 // What a disk says its node is, and the writes that make it something (D-20). Order: the raft store first, then the superblock's cluster id.
+import { assertVersionKnown } from "../../metadata/codec.ts";
+import type { VersionRange } from "../../metadata/records.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { ClusterId } from "../../model/ids.ts";
 import { emptyState, foundingState } from "../../raft/raft-node.ts";
@@ -15,14 +17,19 @@ export type DiskState =
   /** Of a cluster, without a log of its own. */
   | { readonly kind: "observer"; readonly clusterId: ClusterId; readonly restored: RestoredState };
 
-/** Throws DATA_DAMAGED for a lost metadata log, DATA_DIR_FOREIGN for the disk of another cluster. */
-export function lookAtDisk(
-  store: Pick<RaftStore, "restored">,
-  {
-    identity,
-    wanted,
-  }: { readonly identity: Pick<QuorumIdentity, "clusterId">; readonly wanted: ClusterId | undefined },
-): DiskState {
+export interface DiskOwner {
+  readonly identity: Pick<QuorumIdentity, "clusterId">;
+  readonly wanted: ClusterId | undefined;
+  readonly versions: VersionRange;
+}
+
+/**
+ * Throws DATA_DAMAGED for a lost metadata log, DATA_DIR_FOREIGN for the disk of another cluster, DATA_DIR_NEWER for a log in which metadata.version
+ * was raised beyond what this build knows (D-31): it must not vote, let alone lead, with what it cannot apply.
+ */
+export function lookAtDisk(store: Pick<RaftStore, "restored">, { identity, wanted, versions }: DiskOwner): DiskState {
+  for (const { kind, bytes, index } of store.restored.log.entries)
+    if (kind === "command") assertVersionKnown(bytes, index, versions);
   const clusterId = clusterOf(store.restored);
   const known = identity.clusterId;
   if (clusterId !== undefined) {

@@ -194,6 +194,8 @@ class Quorum implements HostedQuorum {
 
   listen(listener: QuorumListener): void {
     this.#listeners.push(listener);
+    const failure = this.#failure;
+    if (failure !== undefined) this.#deps.timers.defer(() => listener.onFailed(failure));
   }
 
   propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
@@ -271,8 +273,8 @@ class Quorum implements HostedQuorum {
   // --- life
 
   async start(): Promise<void> {
-    const { store, identity } = this.#deps;
-    const disk = lookAtDisk(store, { identity, wanted: this.#options.clusterId });
+    const { store, identity, metadataVersions: versions = SUPPORTED_METADATA_VERSIONS } = this.#deps;
+    const disk = lookAtDisk(store, { identity, wanted: this.#options.clusterId, versions });
     const { snapshot } = store.restored;
     if (snapshot !== null && disk.kind === "log" && disk.restored.snapshot !== null) {
       const bytes = await readWholeSnapshot(store, snapshot);
