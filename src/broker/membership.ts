@@ -255,7 +255,8 @@ export class Membership {
     await quorum.waitForApplied(brokerEpoch + 1);
     const broker = quorum.image.broker(self.nodeId);
     if (broker?.incarnationId !== self.incarnationId || broker.brokerEpoch !== brokerEpoch) return RETRY;
-    if (store.brokerEpoch !== brokerEpoch) await store.storeBrokerEpoch(brokerEpoch);
+    // It is lower than the stored one only after an unsafe recovery of the quorum: then the disk proves itself with what it has.
+    if ((store.brokerEpoch ?? -1) < brokerEpoch) await store.storeBrokerEpoch(brokerEpoch);
     this.#epoch = brokerEpoch;
     this.#isEpochStored = true;
     this.#registrations++;

@@ -25,7 +25,7 @@ describe("a cluster of three", () => {
       });
     }
     const leaders = await cluster.leaders(1, "t");
-    expect([...leaders].sort()).toEqual([1, 2, 3]);
+    expect(new Set(leaders)).toEqual(new Set([1, 2, 3]));
     for (const [partition, leader] of leaders.entries()) {
       const client = await cluster.client(leader);
       expect(await client.produce(topicId, batchOf(["x"]), { partition })).toMatchObject({ error: "NONE" });

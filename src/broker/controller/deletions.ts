@@ -2,6 +2,7 @@
 // not be waited for owe it, and settle it when they are back. What brokers tell is state, told again and again: a new controller hears it too.
 import { type Decision, decideRemoval, decideSettled } from "../../metadata/controller.ts";
 import type { MetadataImage } from "../../metadata/image.ts";
+import type { MetadataRecordType } from "../../metadata/records.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { Applied, MetadataQuorum } from "../quorum/types.ts";
 
@@ -10,6 +11,9 @@ export interface DeletionsDeps {
   /** Runs work that nobody waits for. */
   readonly run: (work: Promise<unknown>) => void;
 }
+
+/** After these a broker that was waited for may be one that is not. */
+const LOSSES: ReadonlySet<MetadataRecordType> = new Set(["fence-broker", "register-broker", "unsafe-recovery"]);
 
 /** Bound: names freed by proposals under way. */
 const AT_ONCE = 256;
@@ -40,7 +44,7 @@ export class Deletions {
         this.#going.set(record.topicId, told);
         if (isActive) this.#look(record.topicId, told);
       } else if (record.type === "topic-removed") this.#going.delete(record.topicId);
-      else if (record.type === "fence-broker" || record.type === "register-broker") hasLost = true;
+      else if (LOSSES.has(record.type)) hasLost = true;
     }
     if (hasLost && isActive) this.look();
   }
