@@ -20,6 +20,9 @@ export interface ProposalsParts {
   readonly read: (token: number) => RequestResult | undefined;
 }
 
+/** One message to each voter, whose receiving side may be configured down to 1 MiB: one that it does not take would be sent again for ever. */
+const COMMAND_BYTES_MAX = 1_000_000;
+
 type Decide = (image: MetadataImage) => Decision;
 
 interface Turn {
@@ -131,6 +134,7 @@ export class Proposals {
       return turn.reject(thrown);
     }
     if (bytes === undefined) return turn.resolve({ decision, isRead: true });
+    if (bytes.length > COMMAND_BYTES_MAX) return turn.resolve(answer(tooLarge(bytes.length)));
     const result = this.#parts.append(bytes);
     if (result?.kind === "accepted") this.#appended(turn, decision, result);
     else turn.resolve(answer(result?.kind === "busy" ? new OttlaError("BUSY", result.reason) : notController()));
@@ -192,6 +196,9 @@ export class Proposals {
 }
 
 const notController = (): OttlaError => new OttlaError("NOT_CONTROLLER", "this node does not lead the metadata quorum");
+
+const tooLarge = (sizeBytes: number): OttlaError =>
+  new OttlaError("MESSAGE_TOO_LARGE", `a metadata change of ${sizeBytes} bytes, at most ${COMMAND_BYTES_MAX}`);
 
 const unknownOutcome = (): OttlaError =>
   new OttlaError(
