@@ -140,6 +140,8 @@ export class Contacts {
     members.delete(this.#parts.deps.identity.nodeId);
     this.check.setMembers(members);
     this.links.want("quorum", this.check.wanted);
+    // Connected to already: who it is was not asked as long as it was no member.
+    for (const nodeId of members) if (this.check.bootsOf(nodeId) === undefined) this.check.ask(nodeId);
   }
 
   send(message: Message): void {

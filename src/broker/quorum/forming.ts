@@ -28,6 +28,8 @@ export class Forming {
   readonly #parts: FormingParts;
   readonly #bootstrap: Bootstrap;
   #becoming: Promise<void> | undefined;
+  /** Durable. */
+  #clusterId: ClusterId | null = null;
   #isEnded = false;
 
   constructor(parts: FormingParts) {
@@ -61,7 +63,7 @@ export class Forming {
 
   /** A founder's word. Rejects when this disk is none that it may speak to. */
   async adopt({ clusterId, voters }: AdoptRequest): Promise<void> {
-    const { options, self, deps } = this.#parts;
+    const { options, self } = this.#parts;
     if (this.#becoming === undefined) {
       const named = voters.filter(isReplicaId);
       const isListed =
@@ -73,7 +75,7 @@ export class Forming {
       this.#become({ kind: "adopt", clusterId, configuration }).catch(() => undefined);
     }
     await this.#becoming;
-    const own = deps.identity.clusterId;
+    const own = this.#clusterId;
     if (own !== clusterId) throw new OttlaError("INCONSISTENT_CLUSTER_ID", `this broker belongs to cluster ${own}`);
   }
 
@@ -125,6 +127,7 @@ export class Forming {
   async #adoptId(clusterId: ClusterId): Promise<void> {
     const { identity } = this.#parts.deps;
     if (identity.clusterId === null) await identity.adoptCluster(clusterId);
+    this.#clusterId = clusterId;
   }
 
   /** A full disk is waited for. */

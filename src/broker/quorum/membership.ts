@@ -63,7 +63,7 @@ export class Membership {
 
   async transfer(to: NodeId, timeoutMs: number): Promise<ChangeOutcome> {
     const target = this.#parts.core()?.configuration.voters.find((id) => nodeIdOf(id) === to);
-    if (target === undefined) return refused("INVALID_REQUEST", `node ${to} is no voter`);
+    if (target === undefined) return refused("VOTER_NOT_FOUND", `node ${to} is no voter`);
     const result = this.#parts.input((core) => core.transferLeadership(target));
     if (result?.kind === "busy") return refused("BUSY", result.reason);
     if (result?.kind === "refused") return refused("INVALID_REQUEST", result.reason);
@@ -105,10 +105,13 @@ export class Membership {
     const { directoryId } = change;
     const replica = toReplicaId(nodeId, directoryId);
     const others = members.filter((id) => id !== replica);
+    const isVoter = this.#parts.configuration()?.voters.includes(replica) === true;
+    if (isVoter && others.length === 0)
+      return refused("DUPLICATE_VOTER", `node ${nodeId} votes with this disk already`);
     if (change.op === "add" && others.length > 0)
-      return refused("INVALID_REQUEST", `node ${nodeId} votes with another disk (${others.join(", ")}): replace it`);
+      return refused("INVALID_VOTER_KEY", `node ${nodeId} votes with another disk (${others.join(", ")}): replace it`);
     if (change.op === "replace" && others.length === 0 && !members.includes(replica))
-      return refused("INVALID_REQUEST", `node ${nodeId} is no member of the quorum: add it`);
+      return refused("VOTER_NOT_FOUND", `node ${nodeId} is no member of the quorum: add it`);
     const added = await this.#add(replica, untilMs);
     if (added.kind === "refused") return added;
     for (const old of others) {
@@ -125,8 +128,9 @@ export class Membership {
   ): Promise<ChangeOutcome> {
     const named = members.filter((id) => directoryId === null || directoryIdOf(id) === directoryId);
     const [replica] = named;
-    if (replica === undefined) return refused("INVALID_REQUEST", `node ${nodeId} is no member of the quorum`);
-    if (named.length > 1) return refused("INVALID_REQUEST", `node ${nodeId} is a member with several disks: name one`);
+    if (replica === undefined) return refused("VOTER_NOT_FOUND", `node ${nodeId} is no member of the quorum`);
+    if (named.length > 1)
+      return refused("INVALID_VOTER_KEY", `node ${nodeId} is a member with several disks: name one`);
     return this.#remove(replica, untilMs);
   }
 
@@ -161,7 +165,7 @@ export class Membership {
       if (accepted === undefined) {
         const result = this.#parts.input((core) => core.proposeConfChange(change));
         if (result === undefined || result.kind === "notLeader") return notController();
-        if (result.kind === "refused") return refused("INVALID_REQUEST", result.reason);
+        if (result.kind === "refused") return refused("INCONSISTENT_VOTER_SET", result.reason);
         if (result.kind === "busy") return undefined;
         accepted = result;
       }

@@ -283,6 +283,7 @@ class Quorum implements HostedQuorum {
       this.#machine.load(disk.restored.snapshot, bytes);
       this.#lastAppliedTerm = snapshot.lastTerm;
     }
+    store.onFailed((error) => this.#fail(error));
     await this.#forming.start(disk);
   }
 
