@@ -1,7 +1,7 @@
 // A broker in the simulated world for tests: virtual time, a simulated disk and network, and a client that speaks bare requests.
 import { createSimHost } from "../../scripts/sim-host.ts";
 import { utf8Encode } from "../../src/base/bytes.ts";
-import { type Broker, createBroker } from "../../src/broker/broker.ts";
+import { type Broker, type BrokerDeps, createBroker } from "../../src/broker/broker.ts";
 import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
 import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
 import type { TopicId } from "../../src/model/ids.ts";
@@ -40,6 +40,7 @@ export interface WorldSettings {
   /** Beside others in one world. Default: alone, as node1. */
   readonly beside?: { readonly world: SimWorld; readonly network: SimNetwork; readonly name: string };
   readonly metadataVersions?: { readonly min: number; readonly max: number };
+  readonly raftSettings?: BrokerDeps["raftSettings"];
 }
 
 export function makeWorld(seed = 1): { world: SimWorld; network: SimNetwork } {
@@ -74,6 +75,7 @@ export class BrokerWorld {
   readonly address: string;
   disk: SimDisk;
   metadataVersions: WorldSettings["metadataVersions"];
+  readonly #raftSettings: WorldSettings["raftSettings"];
   readonly #capacityBytes: number;
   #disks = 0;
   /** Of the disk; may be changed on the way. */
@@ -92,6 +94,7 @@ export class BrokerWorld {
     this.name = name;
     this.address = `${name}:7070`;
     this.metadataVersions = settings.metadataVersions;
+    this.#raftSettings = settings.raftSettings;
     this.latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
     this.#capacityBytes = settings.capacityBytes ?? 2 ** 30;
     this.disk = this.#newDisk();
@@ -152,6 +155,7 @@ export class BrokerWorld {
         rng: world.fork(`broker ${this.name} ${++this.#boots}`),
         bootId: `boot ${this.#bootId}`,
         ...(this.metadataVersions === undefined ? {} : { metadataVersions: this.metadataVersions }),
+        ...(this.#raftSettings === undefined ? {} : { raftSettings: this.#raftSettings }),
       },
       this.config,
     );
