@@ -37,8 +37,14 @@ export class RaftReserve {
     this.#isHeld = false;
     this.#triedAtMs = this.#deps.clock.monoMs();
     this.#deps.logger.warn("metadata_reserve_given_up", { bytes: RESERVE_BYTES });
-    await withFile(this.#deps.files, { path: this.#path, mode: "write" }, (handle) => handle.truncate(0));
-    return true;
+    try {
+      await withFile(this.#deps.files, { path: this.#path, mode: "write" }, (handle) => handle.truncate(0));
+      return true;
+    } catch (thrown) {
+      // Somebody may have removed it: then there is no more room than there was.
+      this.#deps.logger.warn("metadata_reserve_missing", { error: String(thrown) });
+      return false;
+    }
   }
 
   /** Makes it, at most once a second, if there is room for more than it. Rejects only with what is final. */
@@ -47,10 +53,19 @@ export class RaftReserve {
     if (this.#isHeld || nowMs - this.#triedAtMs < RETRY_AFTER_MS) return;
     this.#triedAtMs = nowMs;
     try {
-      if ((await this.#deps.files.freeBytes(this.#directory)) >= FREE_BYTES) await this.#make();
+      if ((await this.#freeBytes()) >= FREE_BYTES) await this.#make();
     } catch (thrown) {
       if (!isPassing(thrown)) throw thrown;
       this.#deps.logger.warn("metadata_reserve_not_made", { error: String(thrown) });
+    }
+  }
+
+  async #freeBytes(): Promise<number> {
+    try {
+      return await this.#deps.files.freeBytes(this.#directory);
+    } catch (thrown) {
+      this.#deps.logger.warn("free_space_unknown", { error: String(thrown) });
+      return 0;
     }
   }
 

@@ -120,6 +120,23 @@ test("the reserve is made again when there is room, not more often than once a s
   expect(reserveBytes(files)).toBe(RESERVE_BYTES);
 });
 
+test("a reserve that somebody removed, and free space that cannot be told, are no failure of the disk", async () => {
+  const { files, store, wait } = await opened();
+  await append(store, entriesOf(0, 1, 1));
+  files.image.unlink(`${METADATA}/reserve`);
+  fill(files);
+  await expect(append(store, large(1, 2))).rejects.toMatchObject({ code: "STORAGE_FULL" });
+  await settle();
+  files.capacityBytes = Number.POSITIVE_INFINITY;
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "freeBytes") throw new FileError("other", kind, path);
+  };
+  wait(2000);
+  await append(store, entriesOf(1, 2, 1));
+  await append(store, entriesOf(2, 3, 1));
+  expect(await entriesOn(files)).toEqual(textOf(entriesOf(0, 3, 1)));
+});
+
 test("a snapshot that meets a full disk is refused, leaves nothing, and may be written later", async () => {
   const { files, store } = await opened();
   await append(store, entriesOf(0, 12, 1));
