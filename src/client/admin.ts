@@ -65,9 +65,6 @@ const VIEW_CHECKS: Checks<MetadataQuery> = {
   from: (value) => (value === "controller" ? undefined : anInteger(0)(value) && 'a node id or "controller"'),
   timeoutMs: aDuration(),
 };
-/** Answers without a topic just created after which the controller is asked whether it is still there. */
-const UNSEEN_MAX = 3;
-
 export class AdminImpl implements Admin {
   readonly #context: ClientContext;
 
@@ -219,16 +216,16 @@ export class AdminImpl implements Admin {
     const { alarms, metadata, rng } = this.#context;
     const { topicId, configs, deadlineMs } = made;
     if (topicId === null) return withoutState(name, 0, configs);
-    let unseenCount = 0;
+    let isOtherSeen = false;
     for (let attempt = 1; ; attempt++) {
-      const mustBeNew = unseenCount >= UNSEEN_MAX;
-      const reading = mustBeNew ? metadata.read(name, deadlineMs - alarms.nowMs()) : metadata.refresh(name);
+      const reading = isOtherSeen ? metadata.read(name, deadlineMs - alarms.nowMs()) : metadata.refresh(name);
       const topic = await reading.catch(unlessPassing);
-      if (topic?.topicId !== topicId) {
-        // Gone again, or made anew by somebody else.
-        if (mustBeNew && topic !== null) return withoutState(name, 0, configs);
-        unseenCount++;
-      } else if (topic.partitions.every(({ leader }) => leader >= 0)) return topicInfoOf(topic);
+      // Gone again, or made anew by somebody else. (A broker that lags may still show an older one.)
+      if (topic === undefined) return withoutState(name, 0, configs);
+      if (topic !== null && topic.topicId !== topicId) {
+        if (isOtherSeen) return withoutState(name, 0, configs);
+        isOtherSeen = true;
+      } else if (topic?.partitions.every(({ leader }) => leader >= 0) === true) return topicInfoOf(topic);
       const waitMs = backoffMs(attempt, rng);
       if (alarms.nowMs() + waitMs > deadlineMs) {
         const message = `${name} was created, but not all its partitions have a leader yet`;

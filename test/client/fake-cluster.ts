@@ -20,7 +20,11 @@ type Change =
   | { readonly kind: "other"; readonly requestId: Uuid | null };
 
 /** What becomes of a request: "drop" = it never arrives, "lose" = it is carried out and its answer is lost, "cut" = the same by a cut. */
-export type Fate = "drop" | "lose" | "cut" | ErrorName | undefined;
+export type Fate = "drop" | "lose" | "cut" | ErrorName | RowFate | undefined;
+/** Carried out, but the answer's rows say this error. */
+export interface RowFate {
+  readonly rows: ErrorName;
+}
 
 const ID = (number: number, letter: string): Uuid => `${letter}${String(number).padStart(20, "A")}${"A"}` as Uuid;
 
@@ -81,12 +85,14 @@ export class FakeNode {
     if (fate === "drop") return;
     const { api, version, correlationId } = request.header;
     const head = { api, version, correlationId, more: false, message: null } as const;
-    if (fate !== undefined && fate !== "lose" && fate !== "cut") {
+    if (typeof fate === "string" && fate !== "lose" && fate !== "cut") {
       return connection.send(encodeResponse({ ...head, error: fate }, null, []));
     }
     const answer = this.#cluster.answer(this, request);
     if (fate === "cut") connection.close("cut");
-    if (fate !== undefined) return;
+    if (typeof fate === "string") return;
+    if (fate !== undefined)
+      for (const row of (answer as { topics: { error: ErrorName }[] }).topics) row.error = fate.rows;
     if (typeof answer === "string") return connection.send(encodeResponse({ ...head, error: answer }, null, []));
     connection.send(encodeResponse({ ...head, error: "NONE" }, answer as never, []));
   }
@@ -103,6 +109,8 @@ export class FakeCluster {
   controllerId = 1;
   /** Changes to add between the pages of a list. */
   onPage: () => void = () => undefined;
+  /** Address of a node at this end of the log, where it has moved. */
+  addressAt: (nodeId: number, end: number) => string = (nodeId) => this.node(nodeId).address;
   metadataVersion = 1;
   voters = ["1:d1", "2:d2", "3:d3"];
   #topicCount = 0;
@@ -184,7 +192,7 @@ export class FakeCluster {
     const answer = {
       clusterId: this.clusterId,
       controllerId: node.hint ?? this.controllerId,
-      brokers: this.nodes.map(({ nodeId, address }) => ({ nodeId, address, isFenced: false })),
+      brokers: this.nodes.map(({ nodeId }) => ({ nodeId, address: this.addressAt(nodeId, end), isFenced: false })),
       topics: page.map((name) => topicRow(name, topics.get(name))),
       next: page.length < names.length ? (page.at(-1) ?? null) : null,
       metadataEnd: node.isOld ? -1 : end,

@@ -60,6 +60,17 @@ describe("metadata that does not go back", () => {
     expect((await time.until(admin.describeTopic("a"), 2_000)).name).toBe("a");
   });
 
+  it("the address of a broker that has moved does not go back either", async () => {
+    const { cluster, time, admin } = await setUp([1]);
+    cluster.create("t");
+    cluster.addressAt = (nodeId, end) =>
+      nodeId === 3 && end < 1 ? "node-3-before:7070" : cluster.node(nodeId).address;
+    await time.until(admin.listTopics());
+    cluster.node(1).knownEnd = cluster.node(2).knownEnd = 0;
+    await time.until(admin.describeCluster());
+    expect((await time.until(admin.describeMetadata({ from: 3 }), 3_000)).metadataEnd).toBe(1);
+  });
+
   it("another cluster under the same addresses is taken as it is", async () => {
     const { cluster, time, admin } = await setUp();
     for (let count = 0; count < 5; count++) cluster.create(`t${count}`);
@@ -73,10 +84,10 @@ describe("metadata that does not go back", () => {
   it("after a change of configuration, brokers that lag behind it come last", async () => {
     const { cluster, time, admin } = await setUp();
     cluster.create("t");
-    cluster.node(2).knownEnd = 1;
-    await time.until(admin.alterTopicConfigs("t", { "retention.ms": 1 }));
+    cluster.node(1).knownEnd = cluster.node(2).knownEnd = 1;
+    await time.until(admin.alterTopicConfigs("t", { "segment.bytes": 1 }));
     await time.until(admin.describeTopic("t"));
-    expect(cluster.node(1).countOf(API.METADATA) + cluster.node(3).countOf(API.METADATA)).toBeGreaterThan(0);
+    expect(cluster.node(3).countOf(API.METADATA)).toBe(1);
   });
 });
 
@@ -194,6 +205,13 @@ describe("linearizable reads", () => {
   it("without a controller fail with the reason", async () => {
     const { cluster, time, admin } = await setUp();
     cluster.controllerId = -1;
+    const { onRequest } = cluster.node(1);
+    cluster.controllerId = 1;
+    cluster.node(1).onRequest = ({ request }) => ("barrier" in request && request.barrier ? "drop" : undefined);
+    const hanging = errorOf(admin.listTopics({ linearizable: true, timeoutMs: 2_000 }));
+    expect(await time.until(hanging)).toMatchObject({ code: "REQUEST_TIMED_OUT", outcome: undefined });
+    cluster.node(1).onRequest = onRequest;
+    cluster.controllerId = -1;
     const reading = errorOf(admin.describeTopic("t", { linearizable: true, timeoutMs: 2_000 }));
     expect(await time.until(reading, 2_001)).toMatchObject({ code: "NOT_CONTROLLER", outcome: undefined });
     expect(await time.until(errorOf(admin.listTopics()))).toBeUndefined();
@@ -243,13 +261,18 @@ describe("several brokers to ask", () => {
   });
 
   it("addresses that never answer do not hold up the others", async () => {
-    const world = createWorld();
-    const cluster = await FakeCluster.start(world, 1);
-    const holes = ["hole:1", "hole:2"];
-    for (const hole of holes) world.network.blackHoles.add(hole);
-    const startMs = world.time.nowMs;
-    await world.connect({ brokers: [...holes, ...cluster.addresses] });
-    expect(world.time.nowMs - startMs).toBeLessThan(1_000);
+    const took: number[] = [];
+    for (let seed = 1; seed <= 8; seed++) {
+      const world = createWorld(seed);
+      const cluster = await FakeCluster.start(world, 1);
+      const holes = ["hole:1", "hole:2"];
+      for (const hole of holes) world.network.blackHoles.add(hole);
+      const startMs = world.time.nowMs;
+      await world.connect({ brokers: [...holes, ...cluster.addresses] });
+      took.push(world.time.nowMs - startMs);
+    }
+    expect(Math.max(...took)).toBe(600);
+    expect(Math.min(...took)).toBe(0);
   });
 
   it("brokers are found through any one of them, and outlive it", async () => {
