@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { askReadiness } from "../../src/cli/cluster/node-link.ts";
+import { askReadiness } from "../../src/cli/cluster/readiness.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { readState, writeState } from "../../src/cli/state-file.ts";

@@ -222,7 +222,12 @@ function topicFindings({ topics }: ClusterObservation): Finding[] {
     return [{ code, nodeId: null, message, means: "", hint }];
   };
   return [
-    ...finding("PARTITIONS_OFFLINE", topics.offline, "without a leader", "start the nodes that hold them"),
+    ...finding(
+      "PARTITIONS_OFFLINE",
+      topics.offline,
+      "without a leader",
+      "start the nodes that hold them; where their only disk is lost, so are the records: delete the topic and create it again",
+    ),
     ...finding("PARTITIONS_FAULTY", topics.faulty, "with a fault", "the leader's log says more; ottla log verify"),
     ...finding(
       "PARTITIONS_UNDER_REPLICATED",

@@ -1,5 +1,4 @@
 // One node asked directly: by plain HTTP whether it serves, by the native protocol what it knows. Never asks anybody else instead.
-import { get } from "node:http";
 import { OttlaError } from "../../model/errors.ts";
 import type { Alarms } from "../../link/alarms.ts";
 import { BrokerConnection } from "../../link/broker-connection.ts";
@@ -7,8 +6,8 @@ import type { MessageTransport } from "../../ports/transport.ts";
 import { API, type HelloResponse, type MetadataResponse, type TopicMetadata } from "../../wire/native/apis.ts";
 import type { DescribeQuorumResponse } from "../../wire/native/quorum-apis.ts";
 import type { Readiness } from "./observation.ts";
+import { askReadiness } from "./readiness.ts";
 
-const HTTP_BYTES_MAX = 64 * 1024;
 /** Pages of metadata; each holds up to 1 MiB (D-38). */
 const PAGES_MAX = 1000;
 
@@ -103,32 +102,5 @@ export class NodeLink {
   /** Undefined: no answer. */
   readiness(timeoutMs: number): Promise<Readiness | undefined> {
     return askReadiness(this.address, timeoutMs);
-  }
-}
-
-/** Undefined: no answer, or not one of ours. */
-export function askReadiness(address: string, timeoutMs: number): Promise<Readiness | undefined> {
-  return new Promise((resolve) => {
-    const request = get(`http://${address}/readyz`, { timeout: timeoutMs, agent: false }, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-        if (text.length > HTTP_BYTES_MAX) response.destroy();
-      });
-      response.on("close", () => resolve(readinessOf(text)));
-    });
-    const limit = setTimeout(() => request.destroy(), timeoutMs);
-    request.on("close", () => clearTimeout(limit));
-    request.on("error", () => resolve(undefined));
-  });
-}
-
-function readinessOf(text: string): Readiness | undefined {
-  try {
-    const { ready, checks } = JSON.parse(text) as Partial<Readiness>;
-    return typeof ready === "boolean" ? { ready, checks: checks ?? {} } : undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -31,8 +31,8 @@ export async function clusterUp({ flags, output }: Invocation<UpFlags>): Promise
     pairs: flags.set ?? [],
     environment: process.env,
   });
+  if (flags.background === true) return (await import("../launcher/background.ts")).runInBackground(plan, flags);
   if (flags.detach === true) return (await import("../launcher/background.ts")).startInBackground(plan, output);
-  if (flags.background === true) return (await import("../launcher/background.ts")).runInBackground(plan, output);
   const { ForegroundSession } = await import("../launcher/foreground.ts");
   return await new ForegroundSession(plan, output, flags).run();
 }

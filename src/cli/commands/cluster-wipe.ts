@@ -45,8 +45,8 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
   if (output.isJson) output.json("cluster.wipe", { dataDir, nodes: nodeIds, bytes });
   else output.line(victims.length === 0 ? `nothing to delete in ${dataDir}` : `deleted ${what}`);
   if (args.length > 0 && nodeIds.length > 0) {
-    const id = nodeIds.join(" ");
-    output.note(`ottla cluster start ${id} starts it as a new replica; if it was a voter: ottla quorum replace ${id}`);
+    const replace = nodeIds.map((nodeId) => `ottla quorum replace ${nodeId}`).join(", ");
+    output.note(`ottla cluster start ${nodeIds.join(" ")} starts it as a new replica; if it was a voter: ${replace}`);
   }
   return EXIT.OK;
 }

@@ -5,7 +5,7 @@ import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { FromLauncher, NodeFault } from "../ipc.ts";
-import type { Output } from "../output.ts";
+import { createOutput, type GlobalFlags, type Output } from "../output.ts";
 import { dataDirFlag, firstSteps, ottlaCommand, ottlaFor } from "../self.ts";
 import { exitCodeOfSignal, onStopSignals } from "../signals.ts";
 import { type ClusterState, launcherLogOf, nodeAsJson } from "../state-file.ts";
@@ -15,7 +15,8 @@ import { NodeFailure } from "./managed-node.ts";
 import { faultTo } from "./presenter.ts";
 
 /** The launcher of --detach: tells its starter how it went, then lives on alone. What it says goes to its log. */
-export async function runInBackground(plan: ClusterPlan, output: Output): Promise<number> {
+export async function runInBackground(plan: ClusterPlan, flags: GlobalFlags): Promise<number> {
+  const output = createOutput({ ...flags, quiet: false, json: false });
   const told = new Set<NodeFailure>();
   const launcher: Launcher = new Launcher(plan, {
     verbosity: output.verbosity,
@@ -83,10 +84,7 @@ export async function startInBackground(plan: ClusterPlan, output: Output): Prom
   closeSync(openSync(launcherLogOf(plan.dataDir), "w"));
   const log = openSync(launcherLogOf(plan.dataDir), "a");
   const script = process.argv[1] ?? "";
-  const parameters = process.argv
-    .slice(2)
-    .map((text) => (text === "--detach" || text === "-d" ? "--background" : text));
-  const child = spawn(process.execPath, [...process.execArgv, script, ...parameters], {
+  const child = spawn(process.execPath, [...process.execArgv, script, ...process.argv.slice(2), "--background"], {
     detached: true,
     stdio: ["ignore", log, log, "ipc"],
   });

@@ -2,7 +2,6 @@
 import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
 import type { LocalCluster } from "../cluster/look.ts";
-import type { ClusterView } from "../cluster/view.ts";
 import { failureOf } from "../failure.ts";
 import { type GlobalFlags, type Output, wantsColour } from "../output.ts";
 import { isInForeground, isPaused } from "../process-identity.ts";
@@ -132,7 +131,7 @@ export class ForegroundSession {
     this.#watch ??= import("./watch.ts").then(({ ClusterWatch: Watch }) => {
       const watch = new Watch(
         () => ({ cluster: this.#plan.cluster, nodes: this.#launcher.nodes, phase: this.#phase }),
-        (view) => this.#show(view),
+        (view) => this.#presenter?.update(view),
       );
       watch.start();
       return watch;
@@ -155,11 +154,6 @@ export class ForegroundSession {
       onAction: (action) => void this.#act(action),
     });
     return this.#screen;
-  }
-
-  #show(view: ClusterView): void {
-    this.#launcher.controllerId = view.controllerId ?? undefined;
-    this.#presenter?.update(view);
   }
 
   /** While others run; the failure that ends everything is the command's own. */

@@ -4,7 +4,8 @@ import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
 import { CommandFailure } from "../failure.ts";
 import { boundFile, stderrLogOf } from "../log-tail.ts";
-import { identify } from "../process-identity.ts";
+import { askReadiness } from "../cluster/readiness.ts";
+import { identify, isPaused } from "../process-identity.ts";
 import { type ClusterState, launcherLogOf, type NodeState, readState, removeState, writeState } from "../state-file.ts";
 import { type Claim, claimDirectory } from "./claim.ts";
 import { type ControlDoor, type ControlRequest, openControl, removeSocket } from "./control.ts";
@@ -13,6 +14,7 @@ import { ManagedNode, type NodeFailure } from "./managed-node.ts";
 /** So long the others have to serve without a node whose disk or process failed at the start. */
 const DEGRADED_START_MS = 10_000;
 const LOG_CHECK_MS = 10_000;
+const CONTROLLER_ANSWER_MS = 300;
 /** What is wrong with how the cluster was set up, not with one disk: nothing of it is left running. */
 const SET_UP_FAULTS = [
   "PORT_IN_USE",
@@ -44,8 +46,6 @@ export class Launcher {
   #isReleased = false;
   /** Looked at again whenever a node changes. */
   #onNodeChanged: () => void = () => undefined;
-  /** The node that is to stop last; whoever watches the cluster says it. */
-  controllerId: number | undefined;
 
   constructor(plan: ClusterPlan, options: LauncherOptions) {
     this.#plan = plan;
@@ -210,10 +210,22 @@ export class Launcher {
   /** Ordered, with progress; always ends. The controller is last, so that the others are taken out of the cluster by it. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    const isLast = (node: ManagedNode) => node.nodeId === this.controllerId;
+    const controllerId = await this.#askForController();
+    const isLast = (node: ManagedNode) => node.nodeId === controllerId;
     await Promise.all(this.#nodes.filter((node) => !isLast(node)).map((node) => this.#stopNode(node)));
     await Promise.all(this.#nodes.filter(isLast).map((node) => this.#stopNode(node)));
     this.#onNodeChanged();
+  }
+
+  /** Undefined: no node says it in time, which does not matter much. */
+  async #askForController(): Promise<number | undefined> {
+    const running = this.nodes.filter(({ state, process: identity }) => state === "running" && !isPaused(identity));
+    if (this.#nodes.length === 1) return undefined;
+    const answers = await Promise.all(
+      running.map(({ address }) => askReadiness(address.replace(/^ws:\/\//, ""), CONTROLLER_ANSWER_MS)),
+    );
+    const said = answers.flatMap((answer) => /^node (\d+)$/.exec(answer?.checks["controller"] ?? "")?.[1] ?? []);
+    return said[0] === undefined ? undefined : Number(said[0]);
   }
 
   async #stopNode(node: ManagedNode): Promise<void> {
