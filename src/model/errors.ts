@@ -234,6 +234,13 @@ export const ERRORS = {
     "the change of the quorum is not allowed",
     "the message says why; voters are changed one at a time, and one always stays",
   ),
+  METADATA_DIVERGED: row(
+    39,
+    -1,
+    false,
+    "the metadata that this node has applied is not the quorum's any more: that was recovered by force",
+    "start the node again: it fetches the metadata anew",
+  ),
   // Connection level: the sender of such bytes is told once and cut off.
   BAD_ENVELOPE: row(
     40,

@@ -84,7 +84,9 @@ const done = bare(fc.constant({}));
 export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 | 38 | 39 | 40> = {
   [API.RAFT]: { request: raft, response: done },
   [API.VOTER_HELLO]: {
-    request: bare(fc.record({ nodeId, directoryId: uuid, voters: text, boots: count64, isRefused: fc.boolean() })),
+    request: bare(
+      fc.record({ nodeId, directoryId: uuid, voters: text, address: text, boots: count64, isRefused: fc.boolean() }),
+    ),
     response: bare(
       fc.record({
         state: fc.constantFrom("empty", "formed", "starting"),
@@ -139,6 +141,7 @@ export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 |
         clusterId: uuid,
         nodeId,
         start: count64,
+        startTerm: count64,
         maxWaitMs: int32,
         maxBytes: int32,
         snapshotEnd: int64,

@@ -40,7 +40,7 @@ export class Contacts {
   readonly #lost = new Set<NodeId>();
   /** Nodes that refuse this disk, and when they said so last. */
   readonly #refusedBy = new Map<NodeId, number>();
-  /** Addresses in other nodes' lists. */
+  /** Addresses that other nodes named, in lists or as their own, and those in this log's uncommitted part. */
   readonly #learned = new Map<NodeId, string>();
   #learnedFrom = "";
   #configurations: readonly (Configuration | undefined)[] = [];
@@ -86,26 +86,28 @@ export class Contacts {
     this.links.want("forming", []);
   }
 
-  /** The registered address first, then the list's: one of the two may be of before (a restart under another port). */
+  /** The registered address first, then the list's, then hearsay: any of them may be of before (a restart under another port). */
   #addressesOf(nodeId: NodeId): readonly string[] {
     const registered = this.#parts.image().broker(nodeId)?.address;
     const listed = this.#parts.options.voters.find((voter) => voter.nodeId === nodeId)?.address;
-    const known = [registered, listed].filter((address) => address !== undefined);
-    const learned = this.#learned.get(nodeId);
-    return known.length === 0 && learned !== undefined ? [learned] : [...new Set(known)];
+    const known = [registered, listed, this.#learned.get(nodeId)].filter((address) => address !== undefined);
+    return [...new Set(known)];
   }
 
   ask(nodeId: NodeId, isRefused: boolean, timeoutMs: number): Promise<VoterHelloResponse> {
     const { deps, options } = this.#parts;
     const { directoryId } = deps.identity;
     const { boots } = deps.store;
-    const request = { nodeId: deps.identity.nodeId, directoryId, voters: votersText(options.voters), boots, isRefused };
+    const { address = "" } = deps;
+    const voters = votersText(options.voters);
+    const request = { nodeId: deps.identity.nodeId, directoryId, voters, address, boots, isRefused };
     return this.links.call(nodeId, API.VOTER_HELLO, request, { timeoutMs });
   }
 
   /** Another node asks who this one is. */
-  heardHello({ nodeId, isRefused, boots, voters }: VoterHelloRequest): void {
-    this.#learn(voters);
+  heardHello({ nodeId, isRefused, boots, voters, address }: VoterHelloRequest): void {
+    this.#learnList(voters);
+    if (address !== "") this.learn(nodeId, address);
     this.#heard(nodeId, boots);
     if (isRefused) this.#refusedBy.set(nodeId, this.#parts.deps.clock.monoMs());
     else this.#refusedBy.delete(nodeId);
@@ -113,15 +115,21 @@ export class Contacts {
   }
 
   /** A node whose own list is short (it was alone once) knows no address before its log is applied, and its log is not applied before it knows one. */
-  #learn(list: string): void {
+  #learnList(list: string): void {
     if (list === "" || list === this.#learnedFrom) return;
     this.#learnedFrom = list;
     try {
-      for (const { nodeId, address } of parseVoters(list)) this.#learned.set(nodeId, address);
+      for (const { nodeId, address } of parseVoters(list)) if (!this.#learned.has(nodeId)) this.learn(nodeId, address);
     } catch {
       // Nothing to learn from it.
     }
-    for (const nodeId of this.#learned.keys()) if (this.#learned.size > LEARNED_MAX) this.#learned.delete(nodeId);
+  }
+
+  /** Where a node may be found besides where the image and the list say. */
+  learn(nodeId: NodeId, address: string): void {
+    this.#learned.delete(nodeId);
+    this.#learned.set(nodeId, address);
+    for (const oldest of this.#learned.keys()) if (this.#learned.size > LEARNED_MAX) this.#learned.delete(oldest);
   }
 
   get refusedBy(): NodeId[] {

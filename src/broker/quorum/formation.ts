@@ -1,10 +1,11 @@
 // What a disk says its node is, and the writes that make it something (D-20). Order: the raft store first, then the superblock's cluster id.
-import { assertVersionKnown } from "../../metadata/codec.ts";
+import { assertVersionKnown, decodeCommand } from "../../metadata/codec.ts";
 import type { VersionRange } from "../../metadata/records.ts";
+import { utf8Decode } from "../../base/bytes.ts";
 import { OttlaError } from "../../model/errors.ts";
-import type { ClusterId } from "../../model/ids.ts";
+import type { ClusterId, NodeId } from "../../model/ids.ts";
 import { emptyState, foundingState } from "../../raft/raft-node.ts";
-import type { Configuration, ReplicaId, RestoredState } from "../../raft/types.ts";
+import type { Configuration, Entry, ReplicaId, RestoredState } from "../../raft/types.ts";
 import type { RaftStore } from "../../storage/raft-types.ts";
 import { bytesOfEntry, clusterOf, restoredStateOf } from "./codec.ts";
 import type { QuorumIdentity } from "./types.ts";
@@ -47,6 +48,24 @@ export function lookAtDisk(store: Pick<RaftStore, "restored">, { identity, wante
   if (term === 0 && votedFor === null)
     throw new OttlaError("DATA_DAMAGED", `the metadata log of cluster ${known} is gone from this data directory`);
   return { kind: "observer", clusterId: known, restored };
+}
+
+/** Where brokers registered last, whether that is known to be committed or not: without a quorum nothing is applied, and without addresses there is none. */
+export function addressesIn(
+  entries: readonly Entry[],
+  versions: VersionRange,
+): { readonly nodeId: NodeId; readonly address: string }[] {
+  const found = new Map<NodeId, string>();
+  for (const entry of entries) {
+    if (entry.kind !== "command" || !utf8Decode(entry.bytes).includes('"register-broker"')) continue;
+    try {
+      for (const record of decodeCommand(entry.bytes, entry.index, versions))
+        if (record.type === "register-broker") found.set(record.nodeId, record.address);
+    } catch {
+      // What cannot be read matters when it is applied, if it ever is.
+    }
+  }
+  return [...found].map(([nodeId, address]) => ({ nodeId, address }));
 }
 
 export async function writeFounding(

@@ -47,7 +47,7 @@ export class Forming {
     return this.#becoming === undefined;
   }
   get trouble(): string {
-    return this.#bootstrap.trouble;
+    return this.isUndecided ? this.#bootstrap.trouble : "forming";
   }
 
   /** What the disk says is done at once; an empty one asks around. */

@@ -95,13 +95,15 @@ export class MetadataServer {
     return { leaderId: leader === null ? -1 : nodeIdOf(leader), commitEnd: this.#committedEnd() };
   }
 
-  #check({ clusterId }: FetchMetadataRequest): RaftNode {
+  #check({ clusterId, start, startTerm }: FetchMetadataRequest): RaftNode {
     const core = this.#parts.core();
     const own = this.#parts.clusterId();
     if (this.#isClosed) throw new OttlaError("BROKER_NOT_AVAILABLE", "the broker is stopping");
     if (core === undefined || core.log.end === 0 || own === null)
       throw new OttlaError("BROKER_NOT_AVAILABLE", "this broker has no metadata log");
     if (clusterId !== own) throw new OttlaError("INCONSISTENT_CLUSTER_ID", `this broker belongs to cluster ${own}`);
+    if (hasParted(core, { start, startTerm }))
+      throw new OttlaError("METADATA_DIVERGED", `entry ${start - 1} of term ${startTerm} is not in the quorum's log`);
     return core;
   }
 
@@ -134,4 +136,15 @@ export class MetadataServer {
       bodies: [bytes],
     };
   }
+}
+
+/** Only after a recovery by force: what is committed differs nowhere else. A voter that is behind says nothing; a leader that knows its log does. */
+function hasParted(
+  core: RaftNode,
+  { start, startTerm }: { readonly start: number; readonly startTerm: number },
+): boolean {
+  if (start === 0) return false;
+  if (start > core.log.end) return core.isLeaderReady;
+  const [last] = core.committedFrom(start - 1, { entriesMax: 1, bytesMax: 1 }) ?? [];
+  return last !== undefined && last.term !== startTerm;
 }

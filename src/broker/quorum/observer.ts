@@ -4,6 +4,7 @@ import type { Rng } from "../../base/rng.ts";
 import { asOttlaError, OttlaError } from "../../model/errors.ts";
 import type { NodeId } from "../../model/ids.ts";
 import type { Timers } from "../../ports/timers.ts";
+import type { Term } from "../../raft/types.ts";
 import { entryOf, isReplicaId, owned } from "./codec.ts";
 import type { FetchMetadataResponse } from "../../wire/native/quorum-apis.ts";
 import type { StateMachine } from "./state-machine.ts";
@@ -23,6 +24,7 @@ export interface Pulled {
 
 export interface PullRequest {
   readonly start: number;
+  readonly startTerm: number;
   readonly maxWaitMs: number;
   readonly maxBytes: number;
   readonly snapshotEnd: number;
@@ -100,6 +102,7 @@ export class Observer {
     const { machine, pull } = this.#parts;
     const request: PullRequest = {
       start: machine.end,
+      startTerm: machine.lastTerm,
       maxWaitMs: WAIT_MS,
       maxBytes: ANSWER_BYTES_MAX,
       snapshotEnd: this.#loading?.end ?? -1,
@@ -109,17 +112,23 @@ export class Observer {
     try {
       pulled = await pull(target, request, WAIT_MS + ANSWER_GRACE_MS);
     } catch (thrown) {
-      this.#fault = asOttlaError(thrown).message;
+      const error = asOttlaError(thrown);
+      this.#fault = error.message;
+      if (error.code === "METADATA_DIVERGED") this.#end(error);
       return false;
     }
     if (!this.#isOn) return true;
     try {
       return this.#take(pulled);
     } catch (thrown) {
-      this.#isOn = false;
-      this.#parts.onFailed(asOttlaError(thrown));
+      this.#end(asOttlaError(thrown));
       return true;
     }
+  }
+
+  #end(error: OttlaError): void {
+    this.#isOn = false;
+    this.#parts.onFailed(error);
   }
 
   #take({ response, bodies }: Pulled): boolean {
@@ -140,7 +149,7 @@ export class Observer {
   }
 
   #takePiece(snapshot: NonNullable<FetchMetadataResponse["snapshot"]>, bytes: Uint8Array | undefined): boolean {
-    const { end, sizeBytes, position, configuration } = snapshot;
+    const { end, lastTerm, sizeBytes, position, configuration } = snapshot;
     if (sizeBytes > SNAPSHOT_BYTES_MAX) throw new OttlaError("DATA_DAMAGED", `a snapshot of ${sizeBytes} bytes`);
     if (position === 0) this.#loading = { end, pieces: [], position: 0 };
     const loading = this.#loading;
@@ -154,7 +163,8 @@ export class Observer {
     this.#loading = undefined;
     const { voters, learners } = configuration;
     if (loading.position > sizeBytes || !voters.every(isReplicaId) || !learners.every(isReplicaId)) return false;
-    this.#parts.machine.load({ end, configuration: { voters, learners } }, concatBytes(loading.pieces));
+    const meta = { end, lastTerm: lastTerm as Term, configuration: { voters, learners } };
+    this.#parts.machine.load(meta, concatBytes(loading.pieces));
     return true;
   }
 }

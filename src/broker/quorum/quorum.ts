@@ -25,7 +25,7 @@ import type {
 import { votersText } from "./bootstrap.ts";
 import { Contacts } from "./contacts.ts";
 import { Controllership } from "./controllership.ts";
-import { lookAtDisk } from "./formation.ts";
+import { addressesIn, lookAtDisk } from "./formation.ts";
 import { Forming } from "./forming.ts";
 import { Membership } from "./membership.ts";
 import { MetadataServer } from "./metadata-server.ts";
@@ -35,7 +35,7 @@ import { Proposals } from "./proposals.ts";
 import { RaftHost } from "./raft-host.ts";
 import { readWholeSnapshot } from "./snapshot-keeper.ts";
 import { StateMachine } from "./state-machine.ts";
-import { missingQuorum, roleOf, votersOf } from "./status.ts";
+import { roleOf, troubleOf, votersOf } from "./status.ts";
 import type {
   Applied,
   ChangeOutcome,
@@ -81,7 +81,6 @@ class Quorum implements HostedQuorum {
   readonly #listeners: QuorumListener[] = [];
   #host: RaftHost | undefined;
   #clusterId: ClusterId | null = null;
-  #lastAppliedTerm = 0;
   #observedLeader: NodeId | null = null;
   #leaderlessSinceMs: number;
   #failure: OttlaError | undefined;
@@ -163,18 +162,17 @@ class Quorum implements HostedQuorum {
   }
 
   get #trouble(): string | null {
-    if (this.#failure !== undefined) return this.#failure.message;
-    if (this.#host === undefined) return this.#forming.isUndecided ? this.#forming.trouble : "forming";
-    const { refusedBy } = this.#contacts;
-    if (refusedBy.length > 0)
-      return `refused: node ${refusedBy.join(", ")} remembers more than this disk holds: it is an older copy (replace it)`;
-    const { diskTrouble } = this.#host;
-    if (diskTrouble !== null) return `the metadata log cannot be written: ${diskTrouble.message}`;
-    if (this.controllerId !== null) return null;
-    const voters = this.#configuration.voters.map(nodeIdOf);
-    const known = voters.length > 0 ? voters : this.#options.voters.map(({ nodeId }) => nodeId);
     const { nodeId } = this.#deps.identity;
-    return missingQuorum(known, (voter) => voter === nodeId || this.links.isConnected(voter));
+    const voters = this.#configuration.voters.map(nodeIdOf);
+    return troubleOf({
+      failure: this.#failure,
+      forming: this.#host === undefined ? this.#forming.trouble : null,
+      refusedBy: this.#contacts.refusedBy,
+      diskTrouble: this.#host?.diskTrouble ?? null,
+      hasLeader: this.controllerId !== null,
+      voters: voters.length > 0 ? voters : this.#options.voters.map((voter) => voter.nodeId),
+      isReachable: (voter) => voter === nodeId || this.links.isConnected(voter),
+    });
   }
 
   /** The newest one known here, committed or not. */
@@ -281,8 +279,10 @@ class Quorum implements HostedQuorum {
       if (bytes === undefined)
         throw new OttlaError("DATA_DAMAGED", `the metadata snapshot of ${snapshot.end} cannot be read`);
       this.#machine.load(disk.restored.snapshot, bytes);
-      this.#lastAppliedTerm = snapshot.lastTerm;
     }
+    if (disk.kind === "log")
+      for (const { nodeId, address } of addressesIn(disk.restored.log.entries, versions))
+        this.#contacts.learn(nodeId, address);
     store.onFailed((error) => this.#fail(error));
     await this.#forming.start(disk);
   }
@@ -445,7 +445,6 @@ class Quorum implements HostedQuorum {
   }
 
   #committed(entry: Entry): void {
-    this.#lastAppliedTerm = entry.term;
     this.#proposals.onCommitted(entry);
   }
 
@@ -493,7 +492,7 @@ class Quorum implements HostedQuorum {
   #lookWhetherCaughtUp(isPulledUp: boolean): void {
     const core = this.#host?.core;
     if (this.#caughtUp.isSettled || core === undefined || this.#machine.image.cluster === undefined) return;
-    const isLed = core.leader !== null && this.#lastAppliedTerm === core.term && this.#isMember;
+    const isLed = core.leader !== null && this.#machine.lastTerm === core.term && this.#isMember;
     if (isPulledUp || isLed) this.#caughtUp.done();
   }
 

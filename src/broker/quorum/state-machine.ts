@@ -4,7 +4,7 @@ import { decodeCommand } from "../../metadata/codec.ts";
 import { MetadataImage } from "../../metadata/image.ts";
 import type { MetadataRecord, VersionRange } from "../../metadata/records.ts";
 import { OttlaError } from "../../model/errors.ts";
-import { type Configuration, type Entry, entrySizeBytes } from "../../raft/types.ts";
+import { type Configuration, type Entry, entrySizeBytes, type SnapshotMeta } from "../../raft/types.ts";
 import type { QuorumProbe } from "./probe.ts";
 import type { Applied } from "./types.ts";
 
@@ -30,6 +30,7 @@ export class StateMachine {
   readonly #parts: StateMachineParts;
   #image = new MetadataImage();
   #configuration: { readonly index: number; readonly configuration: Configuration } | null = null;
+  #lastTerm = 0;
   /** Bytes of entries since the last snapshot that this node holds. */
   bytesSinceSnapshot = 0;
   #waiters: Waiter[] = [];
@@ -43,6 +44,10 @@ export class StateMachine {
   }
   get end(): number {
     return this.#image.endOffset;
+  }
+  /** Term of the last entry applied; 0 = none. */
+  get lastTerm(): number {
+    return this.#lastTerm;
   }
   /** The newest committed configuration known here, and the index that it was in force from. */
   get configuration(): { readonly index: number; readonly configuration: Configuration } | null {
@@ -58,6 +63,7 @@ export class StateMachine {
     if (records.length === 0) this.#image.skip(index);
     else this.#image.apply(index, records);
     if (entry.kind === "configuration") this.#configuration = { index, configuration: entry.configuration };
+    this.#lastTerm = entry.term;
     this.bytesSinceSnapshot += entrySizeBytes(entry);
     this.#tell({ index, records, isReset: false });
   }
@@ -73,12 +79,13 @@ export class StateMachine {
   }
 
   /** Q-15: from scratch, so that what is not in the snapshot is gone. One that is not ahead changes nothing. */
-  load(meta: { readonly end: number; readonly configuration: Configuration }, bytes: Uint8Array): void {
+  load(meta: Omit<SnapshotMeta, "sizeBytes">, bytes: Uint8Array): void {
     if (meta.end <= this.end) return;
     const image = MetadataImage.load(bytes, this.#parts.versions);
     if (image.endOffset !== meta.end)
       throw new OttlaError("DATA_DAMAGED", `the metadata snapshot of ${meta.end} holds ${image.endOffset}`);
     this.#image = image;
+    this.#lastTerm = meta.lastTerm;
     this.#configuration = { index: meta.end - 1, configuration: meta.configuration };
     this.bytesSinceSnapshot = 0;
     this.#tell({ index: meta.end - 1, records: NO_RECORDS, isReset: true });

@@ -1,4 +1,5 @@
 // What a node says of its quorum: for health, for DESCRIBE_QUORUM, for metrics.
+import type { OttlaError } from "../../model/errors.ts";
 import type { NodeId } from "../../model/ids.ts";
 import type { RaftNode } from "../../raft/raft-node.ts";
 import { TICK_MS } from "../../raft/settings.ts";
@@ -38,10 +39,27 @@ export function votersOf(
   });
 }
 
-/** Majority of the voters within reach, this one counted, or what is missing. */
-export function missingQuorum(voters: readonly NodeId[], isReachable: (nodeId: NodeId) => boolean): string {
+export interface TroubleParts {
+  readonly failure: OttlaError | undefined;
+  /** What a node without a cluster waits for. */
+  readonly forming: string | null;
+  readonly refusedBy: readonly NodeId[];
+  readonly diskTrouble: OttlaError | null;
+  readonly hasLeader: boolean;
+  readonly voters: readonly NodeId[];
+  isReachable(nodeId: NodeId): boolean;
+}
+
+/** For people: the worst thing; null = nothing. */
+export function troubleOf(parts: TroubleParts): string | null {
+  const { failure, forming, refusedBy, diskTrouble, hasLeader, voters, isReachable } = parts;
+  if (failure !== undefined) return failure.message;
+  if (forming !== null) return forming;
+  if (refusedBy.length > 0)
+    return `refused: node ${refusedBy.join(", ")} remembers more than this disk holds: it is an older copy (replace it)`;
+  if (diskTrouble !== null) return `the metadata log cannot be written: ${diskTrouble.message}`;
+  if (hasLeader) return null;
   const reachable = voters.filter((nodeId) => isReachable(nodeId)).length;
-  const isEnough = reachable > voters.length / 2;
-  const what = isEnough ? "waiting for a leader" : "waiting for a quorum";
+  const what = reachable > voters.length / 2 ? "waiting for a leader" : "waiting for a quorum";
   return `${what}: ${reachable} of ${voters.length} voters reachable`;
 }

@@ -152,6 +152,8 @@ export interface QuorumDeps {
   readonly identity: QuorumIdentity;
   /** Closed by the quorum. */
   readonly store: RaftStore;
+  /** host:port where the others find this node; they learn it from its questions. */
+  readonly address?: string | undefined;
   /** What this software calls itself to its peers. */
   readonly software: string;
   /** Metadata versions that this build takes part in; a new cluster starts at the highest. */

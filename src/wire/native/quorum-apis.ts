@@ -83,6 +83,8 @@ export interface VoterHelloRequest {
   readonly directoryId: DirectoryId;
   /** The configured address list in its normal form: all founders must have the same. */
   readonly voters: string;
+  /** Where the sender is found; empty = it does not know yet. */
+  readonly address: string;
   /** Starts of the sender's disk: another number than before is another process, and connections to the old one are dead. */
   readonly boots: number;
   /** The sender does not believe the receiver's disk: it remembers less than it once confirmed (D-20). */
@@ -154,6 +156,8 @@ export interface FetchMetadataRequest {
   readonly clusterId: ClusterId;
   readonly nodeId: NodeId;
   readonly start: number;
+  /** Term of the entry before `start`; 0 when there is none. Where the quorum has another one there, the two have parted for good. */
+  readonly startTerm: number;
   readonly maxWaitMs: number;
   readonly maxBytes: number;
   /** End of the snapshot that is being loaded; -1 = none. */

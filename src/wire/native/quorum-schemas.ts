@@ -57,6 +57,7 @@ const voterHelloRequest = struct<apis.VoterHelloRequest>({
   nodeId,
   directoryId: uuid,
   voters: configValue,
+  address: name,
   boots: count64,
   isRefused: bool,
 });
@@ -109,6 +110,7 @@ const fetchMetadataRequest = struct<apis.FetchMetadataRequest>({
   clusterId: uuid,
   nodeId,
   start: count64,
+  startTerm: count64,
   maxWaitMs: int32,
   maxBytes: int32,
   snapshotEnd: int64,

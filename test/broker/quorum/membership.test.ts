@@ -34,8 +34,6 @@ describe("from one node to three", () => {
       const cluster = new QuorumCluster({ nodes: [1, 2, 3], listed: [1], ...options });
       const [first, second, third] = cluster.nodes as [QuorumNode, QuorumNode, QuorumNode];
       first.options = { voters: [] };
-      const all = cluster.nodes.map((node) => ({ nodeId: node.id, address: node.address }));
-      second.options = third.options = { voters: all };
       await cluster.start(1);
       await cluster.controller();
       for (let id = 1; id <= 50; id++) await cluster.propose(first, atItsAddress(id));
@@ -79,6 +77,20 @@ async function three(nodes = [1, 2, 3, 4]): Promise<QuorumCluster> {
   await cluster.converged();
   return cluster;
 }
+
+describe("finding each other", () => {
+  it("a voter that no list names is found by what its registration says, or by its own word, though nothing is applied yet", async () => {
+    const cluster = await three();
+    await cluster.start(4);
+    await cluster.settle(cluster.node(4).quorum.waitForImage());
+    await add(cluster, cluster.node(4));
+    await cluster.converged();
+    for (const node of cluster.nodes) node.crash("power loss");
+    // Three of four: none of them knows the fourth but from the log.
+    await cluster.start(2, 3, 4);
+    await cluster.controller();
+  });
+});
 
 describe("adding", () => {
   it("a node that is observed first becomes a voter once it has caught up", async () => {

@@ -142,6 +142,46 @@ describe("observers", () => {
   });
 });
 
+describe("a recovery by force", () => {
+  /** Node 1 alone is left, without what the others had committed last; the observer has that. */
+  async function recovered(): Promise<{ cluster: QuorumCluster; observer: QuorumNode }> {
+    const cluster = new QuorumCluster({ nodes: [1, 2, 3, 4], listed: [1, 2, 3] });
+    await cluster.start();
+    const observer = cluster.node(4);
+    await fill(cluster, await cluster.controller(), 1, 3);
+    await cluster.converged();
+    cluster.node(1).crash("power loss");
+    const next = await cluster.controller();
+    await fill(cluster, next, 4, 9);
+    await cluster.converged([next, observer]);
+    cluster.node(2).crash("power loss");
+    cluster.node(3).crash("power loss");
+    await cluster.settle(cluster.node(1).recover());
+    await cluster.start(1);
+    return { cluster, observer };
+  }
+
+  it("an observer that is ahead of the recovered log stops, and starts again with what is true now", async () => {
+    const { cluster, observer } = await recovered();
+    await cluster.until(() => observer.failure !== undefined);
+    expect(observer.failure?.code).toBe("METADATA_DIVERGED");
+    observer.crash();
+    await cluster.start(4);
+    await cluster.settle(observer.quorum.waitForImage());
+    expect(registeredIn(observer)).toEqual([1, 2, 3]);
+    await cluster.converged();
+  });
+
+  it("also when the recovered log has grown beyond it meanwhile", async () => {
+    const { cluster, observer } = await recovered();
+    for (const voter of [1, 2, 3]) cluster.cut(voter, 4);
+    await fill(cluster, await cluster.controller([cluster.node(1)]), 20, 40);
+    cluster.network.heal();
+    await cluster.until(() => observer.failure !== undefined);
+    expect(observer.failure?.code).toBe("METADATA_DIVERGED");
+  });
+});
+
 describe("what this build cannot apply (Q-19, D-31)", () => {
   const unknown = utf8Encode(
     JSON.stringify({ version: 1, records: [{ type: "of-tomorrow", version: 1, what: "ever" }] }),

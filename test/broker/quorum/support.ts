@@ -21,6 +21,11 @@ import {
   type Incarnation,
   SimWorld,
 } from "../../../src/sim/world.ts";
+import { rewriteForUnsafeRecovery } from "../../../src/storage/unsafe-recovery.ts";
+import { encodeConfiguration } from "../../../src/broker/quorum/codec.ts";
+import { encodeCommand } from "../../../src/metadata/codec.ts";
+import { EPOCHS_RAISED_BY_RECOVERY } from "../../../src/metadata/records.ts";
+import type { ReplicaId } from "../../../src/raft/types.ts";
 import { openRaftStore } from "../../../src/storage/raft-store.ts";
 import type { StorageDeps } from "../../../src/storage/types.ts";
 
@@ -129,6 +134,7 @@ export class QuorumNode {
           transport,
           identity: this.#identity(incarnation),
           store,
+          address: this.address,
           software: "test",
           metadataVersions,
           probe: this.#watched(),
@@ -196,6 +202,26 @@ export class QuorumNode {
   async stop(): Promise<void> {
     await this.quorum.close();
     this.crash();
+  }
+
+  /** What an operator does when the others are gone for ever: this node, stopped, becomes the only voter of what its log holds. */
+  async recover(): Promise<void> {
+    const incarnation = this.#cluster.world.startIncarnation(this.name);
+    const store = await openRaftStore(this.storageDeps(incarnation), {
+      directory: "/data/metadata",
+      segmentBytes: 4096,
+    });
+    const { clusterId } = this.machine.superblock;
+    const voters = [this.replica as ReplicaId];
+    const configuration = encodeConfiguration({ voters, learners: [] }, clusterId ?? idOf(0));
+    const command = encodeCommand(
+      [{ type: "unsafe-recovery", version: 1, epochsRaisedBy: EPOCHS_RAISED_BY_RECOVERY, timestampMs: 1 }],
+      1,
+    );
+    await rewriteForUnsafeRecovery(store, configuration, command);
+    await store.close();
+    incarnation.end();
+    this.machine.disk.crash("process death");
   }
 
   wipe(): void {
