@@ -88,7 +88,7 @@ export class AdminImpl implements Admin {
       throw thrown;
     });
     if (created === undefined) return this.describeTopic(name, { timeoutMs });
-    if (validateOnly) return withoutState(name, created.partitions, configs);
+    if (validateOnly) return withoutState(name, created.partitions, { configs });
     return await this.#untilVisible(name, { topicId: created.topicId, configs, deadlineMs });
   }
 
@@ -215,15 +215,15 @@ export class AdminImpl implements Admin {
   ): Promise<TopicInfo> {
     const { alarms, metadata, rng } = this.#context;
     const { topicId, configs, deadlineMs } = made;
-    if (topicId === null) return withoutState(name, 0, configs);
+    if (topicId === null) return withoutState(name, 0, { configs });
     let isOtherSeen = false;
     for (let attempt = 1; ; attempt++) {
       const reading = isOtherSeen ? metadata.read(name, deadlineMs - alarms.nowMs()) : metadata.refresh(name);
       const topic = await reading.catch(unlessPassing);
       // Gone again, or made anew by somebody else. (A broker that lags may still show an older one.)
-      if (topic === undefined) return withoutState(name, 0, configs);
+      if (topic === undefined) return withoutState(name, 0, { topicId, configs });
       if (topic !== null && topic.topicId !== topicId) {
-        if (isOtherSeen) return withoutState(name, 0, configs);
+        if (isOtherSeen) return withoutState(name, 0, { topicId, configs });
         isOtherSeen = true;
       } else if (topic?.partitions.every(({ leader }) => leader >= 0) === true) return topicInfoOf(topic);
       const waitMs = backoffMs(attempt, rng);
@@ -271,7 +271,11 @@ function named(
 }
 
 /** A topic that there is not yet, or no longer. */
-function withoutState(name: string, count: number, configs: readonly { key: string; value: string }[]): TopicInfo {
+function withoutState(
+  name: string,
+  count: number,
+  { topicId = "", configs }: { readonly topicId?: string; readonly configs: readonly { key: string; value: string }[] },
+): TopicInfo {
   const partitions = Array.from({ length: Math.max(0, count) }, (_, index) => ({
     index,
     error: "NONE" as const,
@@ -282,5 +286,5 @@ function withoutState(name: string, count: number, configs: readonly { key: stri
   }));
   const values = Object.fromEntries(configs.map(({ key, value }) => [key, value]));
   const maxMessageBytes = Number(values["max.message.bytes"] ?? -1);
-  return { name, topicId: "", isDeleting: false, maxMessageBytes, configs: values, partitions };
+  return { name, topicId, isDeleting: false, maxMessageBytes, configs: values, partitions };
 }

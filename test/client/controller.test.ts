@@ -22,6 +22,10 @@ const errorOf = (promise: Promise<unknown>): Promise<OttlaError | undefined> =>
     (error: OttlaError) => error,
   );
 
+/** Of the topic that was created first under the name, or later. */
+const madeId = (cluster: FakeCluster, name: string, at = 0) =>
+  cluster.log.flatMap((change) => (change.kind === "create" && change.name === name ? [change.topicId] : []))[at];
+
 /** The first `count` requests of the api meet this fate. */
 function first(api: ApiKey, fate: Fate, count = 1): (request: DecodedRequest) => Fate {
   let left = count;
@@ -139,9 +143,19 @@ describe("exactly once", () => {
     const creating = admin.createTopic("t");
     await time.pass(1);
     cluster.remove("t");
-    expect(await time.until(creating)).toMatchObject({ name: "t", topicId: "", partitions: [] });
+    expect(await time.until(creating)).toMatchObject({ name: "t", topicId: madeId(cluster, "t"), partitions: [] });
     expect(cluster.creationsOf("t")).toBe(1);
     expect(cluster.topicsAt(Infinity).has("t")).toBe(false);
+  });
+
+  it("nor is one of the same name, made by somebody else before the next try, taken for it", async () => {
+    const { cluster, time, admin } = await setUp();
+    cluster.node(1).onRequest = first(API.CREATE_TOPICS, "cut");
+    const creating = admin.createTopic("t");
+    await time.pass(1);
+    cluster.remove("t");
+    cluster.create("t");
+    expect(await time.until(creating)).toMatchObject({ name: "t", topicId: madeId(cluster, "t"), partitions: [] });
   });
 
   it("each change has an id of its own; none that only validates", async () => {
@@ -189,7 +203,11 @@ describe("exactly once", () => {
       if (header.api === API.METADATA && cluster.log.length === 3) cluster.remove("t");
       return undefined;
     };
-    expect(await time.until(creating, 2_000)).toMatchObject({ name: "t", topicId: "", partitions: [] });
+    expect(await time.until(creating, 2_000)).toMatchObject({
+      name: "t",
+      topicId: madeId(cluster, "t", 1),
+      partitions: [],
+    });
     const again = admin.createTopic("u");
     cluster.node(1).onRequest = ({ header }) => {
       if (header.api !== API.METADATA || cluster.creationsOf("u") !== 1) return undefined;
@@ -197,7 +215,7 @@ describe("exactly once", () => {
       cluster.create("u");
       return undefined;
     };
-    expect(await time.until(again, 2_000)).toMatchObject({ name: "u", topicId: "" });
+    expect(await time.until(again, 2_000)).toMatchObject({ name: "u", topicId: madeId(cluster, "u"), partitions: [] });
   });
 
   it("a refusal of the first try is certain", async () => {

@@ -103,7 +103,8 @@ export class FakeCluster {
   readonly log: Change[] = [];
   readonly nodes: FakeNode[] = [];
   readonly clusterId = ID(1, "C");
-  readonly appliedIds = new Set<Uuid>();
+  /** Of each change, the topic that it created. */
+  readonly appliedIds = new Map<Uuid, TopicId | null>();
   /** Ids that it forgot as old ones. */
   forgetsIds = false;
   controllerId = 1;
@@ -204,7 +205,7 @@ export class FakeCluster {
   #change(api: ApiKey, request: unknown): object | ErrorName {
     const requestId = (request as { requestId?: Uuid | null }).requestId ?? null;
     const isKnown = requestId !== null && this.appliedIds.has(requestId) && !this.forgetsIds;
-    if (requestId !== null) this.appliedIds.add(requestId);
+    if (requestId !== null && !isKnown) this.appliedIds.set(requestId, null);
     if (api === API.CREATE_TOPICS) {
       return this.#createTopics(request as ApiTypes[typeof API.CREATE_TOPICS]["request"], isKnown);
     }
@@ -225,10 +226,19 @@ export class FakeCluster {
     const { requestId, validateOnly } = request;
     const topics = request.topics.map(({ name, partitions }) => {
       const present = this.topicsAt(this.log.length).get(name);
-      if (isKnown) return { name, error: "NONE", message: null, topicId: present ?? null, partitions: -1 };
+      const made = requestId === null ? null : (this.appliedIds.get(requestId) ?? null);
+      if (isKnown)
+        return {
+          name,
+          error: "NONE",
+          message: null,
+          topicId: made,
+          partitions: made !== null && present === made ? 1 : -1,
+        };
       if (present !== undefined)
         return { name, error: "TOPIC_ALREADY_EXISTS", message: `${name} exists`, topicId: null, partitions: 0 };
       const topicId = validateOnly ? null : this.create(name, requestId);
+      if (requestId !== null) this.appliedIds.set(requestId, topicId);
       return { name, error: "NONE", message: null, topicId, partitions: Math.max(1, partitions) };
     });
     return { topics };
