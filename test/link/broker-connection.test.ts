@@ -44,7 +44,7 @@ function setUp() {
     alarms,
     events: { onClosed: (error) => void closed.push(error.code), onDrain: () => undefined },
   });
-  return { connection, closed, peer: present(handlers, "handlers") };
+  return { connection, closed, time, peer: present(handlers, "handlers") };
 }
 
 describe("Hello", () => {
@@ -63,5 +63,60 @@ describe("Hello", () => {
     peer.onClose("connection reset");
     await expect(hello).rejects.toMatchObject({ code: "CONNECTION_LOST" });
     expect(closed).toEqual(["CONNECTION_LOST"]);
+  });
+});
+
+describe("a peer that says nothing", () => {
+  const failed: { code: string; isFromBroker: boolean }[] = [];
+  async function greeted() {
+    const made = setUp();
+    failed.length = 0;
+    const hello = made.connection.hello("test", 1000);
+    for (const message of helloAnswer(1)) made.peer.onReceive(message);
+    await hello;
+    return made;
+  }
+  const ask = (connection: BrokerConnection, isPatient: boolean) =>
+    connection.request(
+      API.DESCRIBE_QUORUM,
+      { request: {}, bodies: [], timeoutMs: 100, isPatient },
+      {
+        onAnswer: () => undefined,
+        onFailure: ({ code }, isFromBroker) => void failed.push({ code, isFromBroker }),
+      },
+    );
+
+  it("is cut off when a request times out, and of what was under way nothing is known", async () => {
+    const { connection, closed, time } = await greeted();
+    await time.pass(1);
+    ask(connection, false);
+    await time.pass(99.5);
+    expect(failed).toEqual([]);
+    await time.pass(1);
+    expect(failed).toEqual([{ code: "REQUEST_TIMED_OUT", isFromBroker: false }]);
+    expect(closed).toEqual(["CONNECTION_LOST"]);
+  });
+
+  it("is left alone by a request that can be asked elsewhere", async () => {
+    const { connection, closed, time } = await greeted();
+    await time.pass(1);
+    ask(connection, true);
+    await time.pass(101);
+    expect(failed).toEqual([{ code: "REQUEST_TIMED_OUT", isFromBroker: false }]);
+    expect(closed).toEqual([]);
+  });
+
+  it("a request after the end was never sent: that is certain", async () => {
+    const { connection, peer } = await greeted();
+    peer.onClose("gone");
+    ask(connection, true);
+    expect(failed).toEqual([{ code: "CONNECTION_LOST", isFromBroker: true }]);
+  });
+
+  it("the versions of a connection are those that both sides speak", async () => {
+    const { connection } = await greeted();
+    expect(connection.versionOf(API.METADATA)).toBe(1);
+    expect(connection.versionOf(API.DESCRIBE_QUORUM)).toBe(0);
+    expect(setUp().connection.versionOf(API.METADATA)).toBeUndefined();
   });
 });

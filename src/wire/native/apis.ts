@@ -193,6 +193,7 @@ export interface CreateTopicsResponse {
     readonly message: string | null;
     /** null when not created. */
     readonly topicId: TopicId | null;
+    /** -1: an earlier try with this request id created the topic, and it is gone again. */
     readonly partitions: number;
   }[];
 }
