@@ -179,6 +179,7 @@ describe("a lost disk (D11)", () => {
 
   it("excuses everything of the partitions that only it had, and nothing of others", () => {
     expect(found(...SOUND, lost, scan(10, [], 0), end("told", 11, 0), read(0, 12, { value: "other" }))).toEqual([]);
+    expect(found(...SOUND, sent(3, 6), lost, ok(3, 8, 0))).toEqual([]);
     expect(found(...SOUND, { ...lost, partitions: ["t-1"] }, scan(10, [], 0), end("told", 11, 0))).toEqual([1, 16]);
   });
 });
