@@ -20,6 +20,8 @@ export interface FoundingSelf {
   readonly nodeId: NodeId;
   readonly replica: ReplicaId;
   readonly voters: readonly VoterAddress[];
+  /** The only cluster that it may belong to, where the configuration says. */
+  readonly wanted?: ClusterId | undefined;
 }
 
 /** The list as all founders must have it. */
@@ -38,11 +40,10 @@ export function decideFounding(
   if (isAlone(self)) return { kind: "found", configuration: { voters: [self.replica], learners: [] } };
   // Being named by the founders weighs more than the word of one who does not know them (yet).
   const words = [...answers.values()];
-  return (
-    words.map((answer) => adopted(self, answer)).find((founding) => founding !== undefined) ??
-    words.map(observed).find((founding) => founding !== undefined) ??
-    decideByEmpty(self, answers)
-  );
+  const adoption = words.map((answer) => adopted(self, answer)).find((founding) => founding !== undefined);
+  if (adoption !== undefined) return adoption;
+  const clusters = clustersOf(answers);
+  return clusters.size === 0 ? decideByEmpty(self, answers) : observed(self, [...clusters.keys()]);
 }
 
 function adopted({ replica }: FoundingSelf, answer: VoterHelloResponse): Founding | undefined {
@@ -53,10 +54,21 @@ function adopted({ replica }: FoundingSelf, answer: VoterHelloResponse): Foundin
   return { kind: "adopt", clusterId, configuration: { voters, learners: [] } };
 }
 
-/** Only the word of one that has a log: another observer does not know whether the founders named this disk. */
-function observed({ state, configuration, clusterId }: VoterHelloResponse): Founding | undefined {
-  if (state !== "formed" || clusterId === null || configuration === null) return undefined;
-  return { kind: "observe", clusterId };
+/** The clusters of the listed nodes. Only the word of one that has a log: another observer does not know whether the founders named this disk. */
+function clustersOf(answers: ReadonlyMap<NodeId, VoterHelloResponse>): Map<ClusterId, NodeId[]> {
+  const clusters = new Map<ClusterId, NodeId[]>();
+  for (const [nodeId, { state, configuration, clusterId }] of answers) {
+    if (state !== "formed" || clusterId === null || configuration === null) continue;
+    clusters.set(clusterId, [...(clusters.get(clusterId) ?? []), nodeId]);
+  }
+  return clusters;
+}
+
+/** Between several clusters only the configuration can choose: one of those nodes was started alone before, say. */
+function observed({ wanted }: FoundingSelf, clusters: readonly ClusterId[]): Founding | undefined {
+  const [only] = clusters;
+  if (wanted !== undefined && clusters.includes(wanted)) return { kind: "observe", clusterId: wanted };
+  return clusters.length === 1 && only !== undefined ? { kind: "observe", clusterId: only } : undefined;
 }
 
 /** Only when every listed voter is empty and has the same list, and only the lowest: two founders would be two clusters. */
@@ -79,6 +91,8 @@ function decideByEmpty(
 
 /** What a person is told while it is not decided. */
 export function undecidedBecause(self: FoundingSelf, answers: ReadonlyMap<NodeId, VoterHelloResponse>): string {
+  const clusters = clustersOf(answers);
+  if (clusters.size > 1) return betweenClusters(clusters);
   const text = votersText(self.voters);
   const others = self.voters.filter(({ nodeId }) => nodeId !== self.nodeId);
   const silent = others.filter(({ nodeId }) => !answers.has(nodeId)).map(({ nodeId }) => nodeId);
@@ -88,6 +102,11 @@ export function undecidedBecause(self: FoundingSelf, answers: ReadonlyMap<NodeId
   if (differing.length > 0)
     return `${reachable}; controller.quorum.voters differs at node ${differing.map(({ nodeId }) => nodeId).join(", ")}`;
   return silent.length > 0 ? `${reachable}; not node ${silent.join(", ")}` : reachable;
+}
+
+function betweenClusters(clusters: ReadonlyMap<ClusterId, readonly NodeId[]>): string {
+  const whose = [...clusters].map(([clusterId, nodeIds]) => `node ${nodeIds.join(", ")} of ${clusterId}`);
+  return `the nodes of controller.quorum.voters belong to different clusters (${whose.join("; ")}): correct the list, wipe the stray node, or set cluster.id`;
 }
 
 export interface BootstrapParts {
@@ -104,6 +123,8 @@ export class Bootstrap {
   readonly #parts: BootstrapParts;
   readonly #answers = new Map<NodeId, VoterHelloResponse>();
   readonly #asking = new Set<NodeId>();
+  /** Asked at least once, to the end. */
+  readonly #asked = new Set<NodeId>();
   #decided: ((founding: Founding) => void) | undefined;
 
   constructor(parts: BootstrapParts) {
@@ -139,24 +160,32 @@ export class Bootstrap {
     this.#asking.add(nodeId);
     this.#parts.ask(nodeId, ASK_TIMEOUT_MS).then(
       (answer) => {
-        this.#asking.delete(nodeId);
+        this.#ended(nodeId);
         // Another node at that address says nothing of this one.
         if (answer.nodeId === nodeId) this.#answers.set(nodeId, answer);
         this.#look();
       },
       () => {
-        this.#asking.delete(nodeId);
+        this.#ended(nodeId);
         // It may come back as another one: its old word does not count.
         this.#answers.delete(nodeId);
       },
     );
   }
 
+  #ended(nodeId: NodeId): void {
+    this.#asking.delete(nodeId);
+    this.#asked.add(nodeId);
+  }
+
   #look(): void {
     const decided = this.#decided;
     if (decided === undefined) return;
-    const founding = decideFounding(this.#parts.self, this.#answers);
-    if (founding === undefined) return;
+    const { self } = this.#parts;
+    const founding = decideFounding(self, this.#answers);
+    // Joins only once everybody listed was asked: the first to answer may be a stray of another cluster.
+    const isEarly = self.voters.some(({ nodeId }) => nodeId !== self.nodeId && !this.#asked.has(nodeId));
+    if (founding === undefined || (founding.kind === "observe" && isEarly)) return;
     this.#decided = undefined;
     decided(founding);
   }

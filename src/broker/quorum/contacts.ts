@@ -74,16 +74,12 @@ export class Contacts {
       onLost: (peer) => this.#lostTo(peer),
       onRefused: (peer) => this.#refused(peer),
     });
+    // For ever: who the members are is the log's word, but a listed node of another cluster is to be noticed.
     if (options.voters.length > 0)
       this.links.want(
-        "forming",
+        "listed",
         options.voters.map((voter) => voter.nodeId),
       );
-  }
-
-  /** It is known who the members are: the list is only an address book from now on. */
-  formed(): void {
-    this.links.want("forming", []);
   }
 
   /** The registered address first, then the list's, then hearsay: any of them may be of before (a restart under another port). */

@@ -37,7 +37,7 @@ export class Forming {
     const { nodeId } = deps.identity;
     this.#parts = parts;
     this.#bootstrap = new Bootstrap({
-      self: { nodeId, replica: self, voters: options.voters },
+      self: { nodeId, replica: self, voters: options.voters, wanted: options.clusterId },
       timers: deps.timers,
       ask: (peer, timeoutMs) => parts.ask(peer, timeoutMs),
     });

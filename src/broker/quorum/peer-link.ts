@@ -61,6 +61,8 @@ export class PeerLink {
   #isClosed = false;
   /** For people. */
   lastFault: string | undefined;
+  /** Another cluster's id, that the node found at the last attempt belongs to. */
+  strangeCluster: string | undefined;
 
   constructor(nodeId: NodeId, context: PeerLinkContext, events: PeerLinkEvents) {
     this.nodeId = nodeId;
@@ -205,6 +207,7 @@ export class PeerLink {
   ): OttlaError | undefined {
     const own = this.#context.clusterId();
     const isOther = own !== null && answer.clusterId !== NO_CLUSTER && answer.clusterId !== own;
+    this.strangeCluster = isOther ? answer.clusterId : undefined;
     if (isOther) return new OttlaError("INCONSISTENT_CLUSTER_ID", `${address} belongs to cluster ${answer.clusterId}`);
     if (answer.nodeId === this.nodeId) return undefined;
     return new OttlaError("CONNECTION_FAILED", `${address} is node ${answer.nodeId}, not ${this.nodeId}`);

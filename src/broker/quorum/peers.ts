@@ -69,6 +69,14 @@ export class PeerLinks {
     return this.#links.get(nodeId)?.lastFault;
   }
 
+  /** Nodes that are looked for and found to belong to another cluster. */
+  get strangers(): NodeId[] {
+    const links = [...this.#links.values()];
+    return links
+      .filter(({ current, strangeCluster }) => current === undefined && strangeCluster !== undefined)
+      .map(({ nodeId }) => nodeId);
+  }
+
   watch(watcher: PeerWatcher): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);

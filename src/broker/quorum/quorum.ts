@@ -48,8 +48,11 @@ import type {
 } from "./types.ts";
 import { Waiting } from "./waiting.ts";
 
-/** A member without a leader for this long looks for what it may have missed: its own removal, say. */
-const LEADERLESS_MS = 3_000;
+/**
+ * A member without a leader for this long looks for what it may have missed: its own removal, say, of which nobody sends it anything. Well
+ * below a broker's session, whose heartbeats need to know the controller.
+ */
+const LEADERLESS_MS = 1_000;
 const ADOPT_TIMEOUT_MS = 5_000;
 const HANDOVER_MS = 1_000;
 const CLOSE_MS = 2_000;
@@ -170,6 +173,7 @@ class Quorum implements HostedQuorum {
       refusedBy: this.#contacts.refusedBy,
       diskTrouble: this.#host?.diskTrouble ?? null,
       hasLeader: this.controllerId !== null,
+      strangers: this.links.strangers,
       voters: voters.length > 0 ? voters : this.#options.voters.map((voter) => voter.nodeId),
       isReachable: (voter) => voter === nodeId || this.links.isConnected(voter),
     });
@@ -431,7 +435,6 @@ class Quorum implements HostedQuorum {
     const settings = { ...DEFAULT_SETTINGS, ...this.#options.raft };
     try {
       this.#host = new RaftHost(parts, { self: this.#self, settings, restored });
-      this.#contacts.formed();
       this.#host.start();
     } catch (thrown) {
       this.#fail(asOttlaError(thrown));

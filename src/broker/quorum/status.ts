@@ -8,6 +8,8 @@ import type { QuorumRole, VoterStatus } from "./types.ts";
 
 export function roleOf(core: RaftNode | undefined, { isMember }: { readonly isMember: boolean }): QuorumRole {
   if (core === undefined) return "forming";
+  // One that is out may have been in the middle of a campaign: nobody votes for it.
+  if (!isMember && core.role !== "leader") return "observer";
   switch (core.role) {
     case "leader":
       return "leader";
@@ -15,7 +17,6 @@ export function roleOf(core: RaftNode | undefined, { isMember }: { readonly isMe
     case "candidate":
       return "candidate";
     case "follower":
-      if (!isMember) return "observer";
       return core.configuration.voters.includes(core.self) ? "follower" : "learner";
   }
 }
@@ -46,20 +47,25 @@ export interface TroubleParts {
   readonly refusedBy: readonly NodeId[];
   readonly diskTrouble: OttlaError | null;
   readonly hasLeader: boolean;
+  /** Listed nodes of another cluster. */
+  readonly strangers: readonly NodeId[];
   readonly voters: readonly NodeId[];
   isReachable(nodeId: NodeId): boolean;
 }
 
 /** For people: the worst thing; null = nothing. */
 export function troubleOf(parts: TroubleParts): string | null {
-  const { failure, forming, refusedBy, diskTrouble, hasLeader, voters, isReachable } = parts;
+  const { failure, forming, refusedBy, diskTrouble, hasLeader, strangers, voters, isReachable } = parts;
   if (failure !== undefined) return failure.message;
   if (forming !== null) return forming;
   if (refusedBy.length > 0)
     return `refused: node ${refusedBy.join(", ")} remembers more than this disk holds: it is an older copy (replace it)`;
   if (diskTrouble !== null) return `the metadata log cannot be written: ${diskTrouble.message}`;
-  if (hasLeader) return null;
+  if (hasLeader) return strangers.length === 0 ? null : strangersOf(strangers);
   const reachable = voters.filter((nodeId) => isReachable(nodeId)).length;
   const what = reachable > voters.length / 2 ? "waiting for a leader" : "waiting for a quorum";
   return `${what}: ${reachable} of ${voters.length} voters reachable`;
 }
+
+const strangersOf = (nodeIds: readonly NodeId[]): string =>
+  `node ${nodeIds.join(", ")} of controller.quorum.voters belongs to another cluster (was it, or this one, started without the list once?): correct the list, or wipe whichever is the stray`;
