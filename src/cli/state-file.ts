@@ -6,26 +6,19 @@ import { isAlive, type ProcessIdentity } from "./process-identity.ts";
 const STATE_VERSION = 2;
 
 /** What the launcher knows of a node's process. How it serves is for the node to say (cluster-view.ts). */
-export type ProcessState =
+export const PROCESS_STATES = [
   /** Its process runs and has not yet said that it serves. */
-  | "starting"
-  | "running"
-  | "stopping"
-  /** Ended in order. */
-  | "stopped"
-  /** Ended by SIGKILL. */
-  | "killed"
-  /** Ended by itself. */
-  | "failed";
-
-export const PROCESS_STATES: readonly ProcessState[] = [
   "starting",
   "running",
   "stopping",
+  /** Ended in order. */
   "stopped",
+  /** Ended by SIGKILL. */
   "killed",
+  /** Ended by itself. */
   "failed",
-];
+] as const;
+export type ProcessState = (typeof PROCESS_STATES)[number];
 
 export interface NodeState {
   readonly nodeId: number;

@@ -3,30 +3,34 @@ import type { DescribeQuorumResponse } from "../../wire/native/quorum-apis.ts";
 import { counted } from "../values.ts";
 import type { ClusterObservation, NodeObservation, PartitionTrouble } from "./observation.ts";
 
-export type Condition =
-  | "healthy"
+export const CONDITIONS = [
+  "healthy",
   /** It works, with something missing. */
-  | "degraded"
+  "degraded",
   /** No leader of the metadata: what is there is served, nothing can be changed. */
-  | "no-quorum"
+  "no-quorum",
   /** The first start: the nodes have not all found each other yet. */
-  | "forming"
+  "forming",
   /** No node answers. */
-  | "down";
+  "down",
+] as const;
+export type Condition = (typeof CONDITIONS)[number];
 
-export type FindingCode =
-  | "NO_QUORUM"
-  | "NO_CONTROLLER"
-  | "FORMING"
-  | "NODE_DOWN"
-  | "NODE_NOT_READY"
-  | "NODE_FENCED"
-  | "NODE_TROUBLED"
-  | "VOTER_REFUSED"
-  | "VOTER_DISK_REPLACED"
-  | "PARTITIONS_OFFLINE"
-  | "PARTITIONS_FAULTY"
-  | "PARTITIONS_UNDER_REPLICATED";
+export const FINDING_CODES = [
+  "NO_QUORUM",
+  "NO_CONTROLLER",
+  "FORMING",
+  "NODE_DOWN",
+  "NODE_NOT_READY",
+  "NODE_FENCED",
+  "NODE_TROUBLED",
+  "VOTER_REFUSED",
+  "VOTER_DISK_REPLACED",
+  "PARTITIONS_OFFLINE",
+  "PARTITIONS_FAULTY",
+  "PARTITIONS_UNDER_REPLICATED",
+] as const;
+export type FindingCode = (typeof FINDING_CODES)[number];
 
 export interface Finding {
   readonly code: FindingCode;

@@ -1,24 +1,27 @@
 // The nodes of a local cluster as a person or a script is told of them: what the launcher knows of each process and what each node
 // answers, in one word each. Pure.
-import type { NodeState, ProcessState } from "../state-file.ts";
+import { type NodeState, PROCESS_STATES } from "../state-file.ts";
 import type { Table } from "../output.ts";
 import { type Condition, type Diagnosis, diagnose, fenced, isWell } from "./diagnosis.ts";
 import type { ClusterObservation, NodeObservation } from "./observation.ts";
 
-export type NodeWord =
-  | ProcessState
+export const NODE_WORDS = [
+  ...PROCESS_STATES,
   /** Held by SIGSTOP. */
-  | "paused"
+  "paused",
   /** Started, and waiting for enough voters to be up. */
-  | "waiting"
+  "waiting",
   /** Serves, but the controller has taken its leaderships away. */
-  | "fenced"
+  "fenced",
   /** Served before, and says now that it does not. */
-  | "not-ready"
+  "not-ready",
   /** Its process runs, but nothing is answered. */
-  | "silent";
+  "silent",
+] as const;
+export type NodeWord = (typeof NODE_WORDS)[number];
 
-export type RoleWord = "controller" | "voter" | "learner" | "observer";
+export const ROLE_WORDS = ["controller", "voter", "learner", "observer"] as const;
+export type RoleWord = (typeof ROLE_WORDS)[number];
 
 export interface NodeRow {
   readonly nodeId: number;
