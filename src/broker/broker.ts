@@ -167,7 +167,7 @@ class BrokerShell implements Broker {
     this.#replicas = replicas;
     store.listen(replicas);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });
-    const quorum = await openHostedQuorum(this.#deps, this.#config, store);
+    const quorum = await openHostedQuorum(this.#deps, this.#config, { store, address: this.address });
     const member = new ClusterMember(this.#deps, this.#config, {
       store,
       quorum,

@@ -3,6 +3,7 @@ import type { MetadataImage } from "../metadata/image.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { type IncarnationId, type NodeId, toNodeId } from "../model/ids.ts";
+import type { TimerHandle } from "../ports/timers.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { BrokerHeartbeatRequest } from "../wire/native/quorum-apis.ts";
 import { Controller } from "./controller/controller.ts";
@@ -28,6 +29,8 @@ export interface MemberParts {
 /** Of one heartbeat; what is left over is told by later ones. */
 const DROPPED_MAX = 1_000;
 const DAMAGED_MAX = 1_000;
+/** How often a controller that wants to go looks whether there is anybody left. */
+const LOOK_MS = 50;
 
 export class ClusterMember {
   readonly nodeId: NodeId;
@@ -64,9 +67,24 @@ export class ClusterMember {
     await this.topics.settled();
   }
 
-  /** R-62; bounded. */
-  leave(timeoutMs: number): Promise<void> {
-    return this.membership.leave(timeoutMs);
+  /** R-62; bounded. A controller without a majority has nobody to ask. */
+  async leave(timeoutMs: number): Promise<void> {
+    let look: TimerHandle | undefined;
+    const isAlone = new Promise<void>((resolve) => {
+      const again = () => {
+        if (this.quorum.isController && !this.#hasMajority) resolve();
+        else look = this.#deps.timers.after(LOOK_MS, again);
+      };
+      again();
+    });
+    await Promise.race([isAlone, this.membership.leave(timeoutMs)]);
+    look?.cancel();
+  }
+
+  get #hasMajority(): boolean {
+    const { voters, reachable } = this.quorum.status;
+    const deciding = voters.filter(({ isLearner }) => !isLearner);
+    return deciding.filter(({ nodeId }) => reachable.includes(nodeId)).length * 2 > deciding.length;
   }
 
   /** A leader hands over first; bounded. */

@@ -48,6 +48,8 @@ export interface MembershipOptions {
 /** While there is nobody to talk to, or who was asked said no. */
 const RETRY_MS = 50;
 const RETRY_LONGEST_MS = 500;
+/** Calls to controllers that failed in a row before it is told. */
+const FAILURES_TOLD = 4;
 /** A start gives up when another disk has this node's id for so many sessions. */
 const DUPLICATE_SESSIONS = 4;
 
@@ -117,9 +119,12 @@ export class Membership {
     const isOurs = broker?.incarnationId === self.incarnationId;
     if (this.#epoch !== undefined && broker !== undefined && !isOurs)
       return `another process registered under node id ${self.nodeId}: this one leads nothing`;
+    if (isOurs && !broker.isFenced) {
+      if (this.#failures < FAILURES_TOLD) return "ok";
+      return `not heard of by a controller: ${this.#trouble}; what this broker leads as far as it knows it goes on serving`;
+    }
     if (this.#trouble !== undefined) return `waiting: ${this.#trouble}`;
     if (!isOurs) return "waiting: registering";
-    if (!broker.isFenced) return "ok";
     return `fenced${broker.fencedFor === null ? "" : ` (${broker.fencedFor})`}: leads nothing until the controller has heard of it again`;
   }
 
@@ -213,7 +218,8 @@ export class Membership {
 
   #failed(controllerId: NodeId, error: OttlaError): Next {
     if (this.#isStopped) return NOW;
-    this.#trouble = `the controller (node ${controllerId}) says ${error.code}: ${error.message}`;
+    const hint = error.hint === "" ? "" : ` (${error.hint})`;
+    this.#trouble = `the controller (node ${controllerId}) says ${error.code}: ${error.message}${hint}`;
     this.#deps.logger.debug("controller_call_failed", { controllerId, code: error.code, message: error.message });
     if (error.code === "STALE_BROKER_EPOCH" && this.#epoch !== undefined) {
       this.#deps.logger.warn("broker_epoch_passed", { brokerEpoch: this.#epoch });
@@ -225,7 +231,10 @@ export class Membership {
     // Asking again cannot help: only a start is ended by it.
     if (!error.retriable) this.#ready.reject(error);
     const now = this.#deps.quorum.controllerId;
-    return now !== null && now !== controllerId ? NOW : RETRY;
+    if (now !== null && now !== controllerId) return NOW;
+    // Who cannot let us go now learns it otherwise: our port refuses, or our session ends.
+    if (this.#wantsShutdown) this.#onMayShutDown?.();
+    return RETRY;
   }
 
   #metDuplicate(error: OttlaError): void {

@@ -65,7 +65,11 @@ export function openStore(deps: BrokerDeps, config: BrokerConfig): Promise<LogSt
 }
 
 /** Resolves when it is read, long before it may be a quorum: its apis are served from then on. */
-export async function openHostedQuorum(deps: BrokerDeps, config: BrokerConfig, store: LogStore): Promise<HostedQuorum> {
+export async function openHostedQuorum(
+  deps: BrokerDeps,
+  config: BrokerConfig,
+  own: { readonly store: LogStore; readonly address: string },
+): Promise<HostedQuorum> {
   const directory = `${config["data.dir"]}/metadata`;
   const raftStore = await openRaftStore(storageDepsOf(deps), { directory, segmentBytes: METADATA_SEGMENT_BYTES });
   const { clock, timers, entropy, rng, transport, probe, raftSettings } = deps;
@@ -79,7 +83,8 @@ export async function openHostedQuorum(deps: BrokerDeps, config: BrokerConfig, s
       transport,
       probe,
       logger: deps.logger.child({ component: "quorum" }),
-      identity: identityOf(store),
+      identity: identityOf(own.store),
+      address: own.address,
       store: raftStore,
       software: SOFTWARE,
       metadataVersions: metadataVersionsOf(deps),
