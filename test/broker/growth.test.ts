@@ -8,8 +8,9 @@ const NODES = [1, 2, 3];
 const LIST = NODES.map((nodeId) => `${nodeId}@node${nodeId}:7070`).join(",");
 const LISTED = { "controller.quorum.voters": LIST };
 
+const ascending = (ids: readonly number[]) => ids.toSorted((one, other) => one - other);
 type Quorum = Awaited<ReturnType<FleetClient["admin"]["describeQuorum"]>>;
-const votersOf = ({ voters }: Quorum) => voters.map(({ nodeId }) => nodeId).toSorted();
+const votersOf = ({ voters }: Quorum) => ascending(voters.map(({ nodeId }) => nodeId));
 
 /** A node that was never told of others, with all that metadata can hold. */
 async function single(): Promise<{ fleet: Fleet; who: FleetClient }> {
@@ -205,7 +206,7 @@ describe("a voter whose disk was lost", () => {
     expect((await quorum()).voters.find(({ nodeId }) => nodeId === 3)?.directoryId).toBe(before);
     // A broker all the same; what it held is gone and says so.
     await fleet.settle(who.admin.createTopic("new", { partitions: 3 }));
-    expect((await fleet.leaders(1, "new")).toSorted()).toEqual(NODES);
+    expect(ascending(await fleet.leaders(1, "new"))).toEqual(NODES);
     await fleet.until("the lost partition to have no leader", async () => (await fleet.leaders(1, "t")).includes(-1));
 
     const refusal = await who.refused(who.admin.addVoter(3));
@@ -222,5 +223,44 @@ describe("a voter whose disk was lost", () => {
     await fleet.settle(who.admin.createTopic("by-two"));
     await fleet.settle(fleet.node(after.leaderId).begin());
     await fleet.sameImages(NODES);
+  });
+});
+
+describe("a node that was started alone by mistake, before it was told of the others", () => {
+  it("is a cluster of its own and says so; a new node does not join whichever answers first, but the one that cluster.id names", async () => {
+    const fleet = new Fleet();
+    for (const nodeId of [1, 2]) {
+      fleet.change(nodeId, { config: {} });
+      await fleet.settle(fleet.node(nodeId).begin());
+    }
+    const who = await fleet.open("user", [1]);
+    for (const nodeId of [1, 2]) await fleet.restart(nodeId, { config: LISTED });
+    const quorumOf = (nodeId: number) => fleet.node(nodeId).broker.health().checks["quorum"];
+    await fleet.until("the stray to notice", () =>
+      (quorumOf(2) ?? "").startsWith("node 1 of controller.quorum.voters belongs to another"),
+    );
+    expect((await who.refused(who.admin.addVoter(2))).code).toBe("BROKER_ID_NOT_REGISTERED");
+
+    const ids = new Map([1, 2].map((nodeId) => [nodeId, fleet.node(nodeId).broker.identity.clusterId]));
+    fleet
+      .node(3)
+      .begin()
+      .catch(() => undefined);
+    await fleet.run(10_000);
+    expect(fleet.node(3).broker.state).toBe("starting");
+    expect(quorumOf(3)).toContain("belong to different clusters");
+    for (const [nodeId, clusterId] of ids) expect(quorumOf(3)).toContain(`node ${nodeId} of ${clusterId}`);
+    await fleet.node(3).stop();
+    fleet.change(3, { config: { ...LISTED, "cluster.id": ids.get(1) } });
+    await fleet.settle(fleet.node(3).begin());
+    await fleet.settle(who.admin.addVoter(3));
+
+    // The way out: the stray's disk is emptied.
+    await fleet.node(2).stop();
+    fleet.node(2).replaceDisk();
+    await fleet.settle(fleet.node(2).begin());
+    await fleet.settle(who.admin.addVoter(2));
+    await fleet.sameImages(NODES);
+    for (const nodeId of NODES) expect(quorumOf(nodeId)).toBe("ok");
   });
 });
