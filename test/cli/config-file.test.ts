@@ -201,8 +201,8 @@ describe("cluster file", () => {
 
   it("dials a node that listens everywhere by loopback", () => {
     const text =
-      '{"nodes": [{"node.id": 1, "listeners": "ws://0.0.0.0:1"}, {"node.id": 2, "listeners": "ws://10.0.0.2:2"}, {"node.id": 3, "listeners": "ws://10.0.0.1:3"}]}';
-    expect(plan(text).nodes[0]?.config["controller.quorum.voters"]).toBe("1@127.0.0.1:1,2@10.0.0.2:2,3@10.0.0.1:3");
+      '{"nodes": [{"node.id": 1, "listeners": "ws://0.0.0.0:1"}, {"node.id": 2, "listeners": "ws://host2.test:2"}, {"node.id": 3, "listeners": "ws://host3.test:3"}]}';
+    expect(plan(text).nodes[0]?.config["controller.quorum.voters"]).toBe("1@127.0.0.1:1,2@host2.test:2,3@host3.test:3");
   });
 
   it("refuses nodes that would get into each other's way", () => {

@@ -5,13 +5,22 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { type ClusterState, readState } from "../../src/cli/state-file.ts";
-import { ensureBuilt, ottla, start, temporaryFolder, upArguments, writeThreeNodesFile } from "./support.ts";
+import {
+  ensureBuilt,
+  ottla,
+  outputMatching,
+  start,
+  temporaryFolder,
+  upArguments,
+  writeThreeNodesFile,
+} from "./support.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 
 const folder = temporaryFolder();
 const dataDir = join(folder.path, "data");
 const LOG_BYTES = 4096;
+const SOON = { timeout: 15_000 };
 let up: ChildProcess;
 const lines: Line[] = [];
 
@@ -72,7 +81,9 @@ describe("JSON lines", () => {
   });
 
   it("tell each node's row when it changes, and the cluster", async () => {
-    await expect.poll(() => [1, 2, 3].map((id) => lastOf(id)?.["state"])).toEqual(["running", "running", "running"]);
+    await expect
+      .poll(() => [1, 2, 3].map((id) => lastOf(id)?.["state"]), SOON)
+      .toEqual(["running", "running", "running"]);
     expect(lastOf(1)).toEqual({
       _command: "cluster.up",
       _version: 1,
@@ -88,7 +99,7 @@ describe("JSON lines", () => {
       pid: COUNT,
       reason: null,
     });
-    await expect.poll(() => of("cluster").at(-1)?.["condition"]).toBe("healthy");
+    await expect.poll(() => of("cluster").at(-1)?.["condition"], SOON).toBe("healthy");
     expect(of("cluster").at(-1)).toMatchObject({
       clusterId: TEXT,
       controllerId: COUNT,
@@ -100,16 +111,26 @@ describe("JSON lines", () => {
 
   it("tell of a kill, with what it means, and of the way back", async () => {
     expect((await run("kill", "2")).code).toBe(0);
-    await expect.poll(() => lastOf(2)).toMatchObject({ state: "killed", pid: null, reason: "SIGKILL" });
+    await expect.poll(() => lastOf(2), SOON).toMatchObject({ state: "killed", pid: null, reason: "SIGKILL" });
     await expect
-      .poll(() => of("cluster").at(-1))
+      .poll(() => of("cluster").at(-1), SOON)
       .toMatchObject({
         condition: "degraded",
         findings: [{ code: "NODE_DOWN", nodeId: 2, message: TEXT, means: TEXT, hint: TEXT }],
       });
     expect((await run("start", "2")).code).toBe(0);
-    await expect.poll(() => lastOf(2)?.["state"], { timeout: 10_000 }).toBe("running");
-    await expect.poll(() => of("cluster").at(-1)?.["condition"], { timeout: 10_000 }).toBe("healthy");
+    await expect.poll(() => lastOf(2)?.["state"], SOON).toBe("running");
+    await expect.poll(() => of("cluster").at(-1)?.["condition"], SOON).toBe("healthy");
+  });
+
+  it("tell of a node that ends by itself, with its last words on stderr, and go on", async () => {
+    const said = outputMatching(up, "stderr", /error\[NODE_ENDED\]: node 3 ended by itself: SIGABRT/);
+    process.kill(state().nodes[2]?.process.pid ?? 0, "SIGABRT");
+    const [words] = await said;
+    expect(words).not.toBe("");
+    await expect.poll(() => lastOf(3), SOON).toMatchObject({ state: "failed", pid: null, reason: "SIGABRT" });
+    expect((await run("start", "3")).code).toBe(0);
+    await expect.poll(() => of("cluster").at(-1)?.["condition"], SOON).toBe("healthy");
   });
 
   it("are quiet while nothing changes", async () => {
@@ -127,7 +148,7 @@ describe("logs", () => {
     for (const path of [file, `${file}.1`]) expect(statSync(path).size, path).toBeLessThanOrEqual(LOG_BYTES);
     const stderr = join(dataDir, "node-2", "log", "stderr.log");
     appendFileSync(stderr, "x".repeat(LOG_BYTES + 1));
-    await expect.poll(() => statSync(stderr).size, { timeout: 15_000 }).toBe(0);
+    await expect.poll(() => statSync(stderr).size, SOON).toBe(0);
     expect(statSync(`${stderr}.1`).size).toBe(LOG_BYTES + 1);
   });
 });
@@ -137,7 +158,7 @@ describe("kill -9 of the launcher", () => {
   it("its nodes stop in order by themselves, and the next start finds a clean place", async () => {
     const { nodes } = state();
     up.kill("SIGKILL");
-    await expect.poll(() => nodes.filter((node) => isAlive(node.process)).length, { timeout: 15_000 }).toBe(0);
+    await expect.poll(() => nodes.filter((node) => isAlive(node.process)).length, SOON).toBe(0);
     for (const { logFile } of nodes) expect(readFileSync(logFile, "utf8")).toMatch(/"event":"node_stopped"/);
     const status = await run("status");
     expect(status.stderr).toContain("the launcher is gone");

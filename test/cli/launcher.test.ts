@@ -7,6 +7,7 @@ import { type ClusterState, readState, stateFileOf } from "../../src/cli/state-f
 import { json, outputMatching, start, startTestCluster, type TestCluster } from "./support.ts";
 
 let cluster: TestCluster;
+const SOON = { timeout: 10_000 };
 
 beforeAll(async () => {
   cluster = await startTestCluster({ nodeCount: 3 });
@@ -57,7 +58,7 @@ describe("kill and start", () => {
     const killed = await cluster.run(["cluster", "kill", "2"]);
     expect({ code: killed.code, out: killed.stdout }).toEqual({ code: 0, out: `node 2 killed (pid ${before.pid})\n` });
     expect(isAlive(before)).toBe(false);
-    await expect.poll(() => node(2).state).toBe("killed");
+    await expect.poll(() => node(2).state, SOON).toBe("killed");
     const status = await cluster.run(["cluster", "status", "--json"]);
     expect(status.code).toBe(10);
     expect((await rows())[2]).toMatchObject({ state: "killed", pid: null, reason: "SIGKILL" });
@@ -82,7 +83,7 @@ describe("kill and start", () => {
     expect((await cluster.run(["cluster", "kill", "3", "-s", "SIGTERM"])).stdout).toMatch(
       /^node 3 told to stop \(SIGTERM\)/,
     );
-    await expect.poll(() => node(3).state, { timeout: 10_000 }).toBe("stopped");
+    await expect.poll(() => node(3).state, SOON).toBe("stopped");
     expect((await cluster.run(["cluster", "kill", "3", "-s", "HUP"])).code).toBe(2);
     expect((await cluster.run(["cluster", "start", "3"])).code).toBe(0);
   });
@@ -133,7 +134,7 @@ describe("pause and resume", () => {
     expect((await rows())[3]).toMatchObject({ state: "paused", pid: identity.pid });
     expect((await cluster.run(["cluster", "resume", "3"])).code).toBe(0);
     expect(isPaused(identity)).toBe(false);
-    await expect.poll(async () => (await rows())[3]?.["state"], { timeout: 10_000 }).toBe("running");
+    await expect.poll(async () => (await rows())[3]?.["state"], SOON).toBe("running");
   });
 
   it("start lets a paused node go on, as the same process", async () => {
@@ -206,7 +207,7 @@ describe("bounds", () => {
   it("a launcher that does not answer is told as such, and down works all the same", async () => {
     const { launcher } = state();
     await cluster.run(["cluster", "kill", "2"]);
-    await expect.poll(() => node(2).state).toBe("killed");
+    await expect.poll(() => node(2).state, SOON).toBe("killed");
     signalProcess(launcher, "SIGSTOP");
     try {
       const { code, stderr } = await cluster.run(["cluster", "start", "2", "--timeout", "500ms"]);
