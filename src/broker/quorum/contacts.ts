@@ -176,10 +176,9 @@ export class Contacts {
     else this.links.renew(nodeId);
   }
 
-  async close(): Promise<void> {
-    this.check.close();
+  /** In an ordered end. What cannot be written now is younger than D-20 asks for. */
+  async saveMarks(): Promise<void> {
     if (this.#marks.isDirty) await this.#parts.deps.store.writeMarks(this.#marks.all).catch(() => undefined);
-    await this.links.close();
   }
 
   #connected(nodeId: NodeId): void {

@@ -56,6 +56,7 @@ const LEADERLESS_MS = 1_000;
 const ADOPT_TIMEOUT_MS = 5_000;
 const HANDOVER_MS = 1_000;
 const CLOSE_MS = 2_000;
+const GOODBYE_MS = 50;
 const NO_CONFIGURATION: Configuration = { voters: [], learners: [] };
 
 /**
@@ -300,9 +301,12 @@ class Quorum implements HostedQuorum {
     await this.#handOver();
     const closed = new OttlaError("BROKER_NOT_AVAILABLE", "the broker is stopping");
     this.#end(closed);
+    this.#contacts.check.close();
     await this.#host?.stop();
-    await this.#contacts.close();
+    await this.#contacts.saveMarks();
     await this.#deps.store.close();
+    // What was handed over to the connections goes out; peers that are gone do not say that they have it.
+    await this.#atMost(GOODBYE_MS, this.links.close());
   }
 
   /** So that nobody waits for a timeout: the voter that lacks least takes over. */

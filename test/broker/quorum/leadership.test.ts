@@ -217,3 +217,40 @@ describe("reads", () => {
       expect(barrier).toBeNull();
     });
 });
+
+describe("a new leader", () => {
+  /** What the image holds that the first decision after a restart of all is made on, of 30 committed changes. */
+  async function firstDecision(): Promise<number | undefined> {
+    const cluster = new QuorumCluster({ snapshotBytes: 4_000, raft: { retainedEntries: 2 } });
+    await cluster.start();
+    const before = await cluster.controller();
+    for (let id = 1; id <= 30; id++) await cluster.propose(before, registers(id));
+    await cluster.converged();
+    await cluster.until(() => cluster.nodes.every((node) => node.quorum.status.snapshotEnd > 0));
+    for (const node of cluster.nodes) node.crash("power loss");
+    await cluster.start();
+    let decided: number | undefined;
+    const asked = new Set<QuorumNode>();
+    await cluster.until(() => {
+      for (const node of cluster.nodes) {
+        if (node.core?.role !== "leader" || asked.has(node) || decided !== undefined) continue;
+        asked.add(node);
+        void node.quorum.propose((image) => {
+          decided ??= [...image.brokers].length;
+          return { kind: "records", records: [] };
+        });
+      }
+      return cluster.controllers.length > 0;
+    });
+    return decided;
+  }
+
+  it("decides nothing before its image holds all that was committed before it", async () => {
+    expect([undefined, 30]).toContain(await firstDecision());
+  });
+
+  it("mutant M38b, it decides as soon as it is elected: on an image that lacks what was committed", async () => {
+    activateMutants(["M38b"]);
+    expect(await firstDecision()).toBeLessThan(30);
+  });
+});
