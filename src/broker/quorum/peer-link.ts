@@ -12,7 +12,7 @@ const BACKOFF = { firstMs: 20, longestMs: 1_000 };
 /** For the transport's connect and Hello together. */
 const ATTEMPT_TIMEOUT_MS = 2_000;
 /** A connection that lived this long was a good one: the back-off starts anew. */
-const GOOD_MS = 1_000;
+const GOOD_MS = 200;
 /** A connection that nobody wants stays this long after its last use. */
 const IDLE_MS = 30_000;
 /** What a broker says that belongs to no cluster yet. */
