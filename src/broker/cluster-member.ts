@@ -160,7 +160,11 @@ export class ClusterMember {
         clock,
         timers,
         logger,
-        reports: () => ({ droppedTopics: this.topics.droppedTopics(DROPPED_MAX), damaged: damagedOf(store) }),
+        reports: () => ({
+          isLowOnSpace: store.isLowOnSpace,
+          droppedTopics: this.topics.droppedTopics(DROPPED_MAX),
+          damaged: damagedOf(store),
+        }),
         onRegistered: () => this.#registered(),
         onDefect,
       },

@@ -30,8 +30,8 @@ export interface MembershipDeps {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly logger: Logger;
-  /** What a heartbeat says of this broker's logs. */
-  readonly reports: () => Pick<BrokerHeartbeatRequest, "droppedTopics" | "damaged">;
+  /** What a heartbeat says of this broker's disk and logs. */
+  readonly reports: () => Pick<BrokerHeartbeatRequest, "isLowOnSpace" | "droppedTopics" | "damaged">;
   /** The own image has the registration of this incarnation: each time. */
   readonly onRegistered: () => void;
   readonly onDefect: (defect: unknown) => void;

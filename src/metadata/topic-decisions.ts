@@ -29,6 +29,8 @@ export interface TopicContext {
   readonly partitionsDefault: number;
   readonly partitionsPerTopicMax: number;
   readonly partitionsMax: number;
+  /** Such a broker is given no new partition. Default: none is. */
+  readonly isLowOnSpace?: (nodeId: NodeId) => boolean;
 }
 
 export function decideTopic(image: MetadataImage, wish: TopicWish, context: TopicContext): Decision {
@@ -51,9 +53,12 @@ export function decideTopic(image: MetadataImage, wish: TopicWish, context: Topi
   if (replicationFactor !== 1) return refused("INVALID_REPLICATION_FACTOR", replicationMessage(replicationFactor));
   const parsed = parseTopicConfigs(wish.configs);
   if (parsed.kind === "invalid") return refused("INVALID_CONFIG", parsed.message);
-  const replicas = placement(image, partitions);
-  if (replicas === undefined)
-    return refused("BROKER_NOT_AVAILABLE", "no broker is unfenced: none can take a partition");
+  const unfenced = byNodeId(image.brokers).filter(({ isFenced }) => !isFenced);
+  if (unfenced.length === 0) return refused("BROKER_NOT_AVAILABLE", "no broker is unfenced: none can take a partition");
+  const candidates = unfenced.map(({ nodeId }) => nodeId).filter((nodeId) => !context.isLowOnSpace?.(nodeId));
+  if (candidates.length === 0)
+    return refused("STORAGE_FULL", "every broker that could take a partition is low on disk space");
+  const replicas = placement(image, candidates, partitions);
   const { topicId, nowMs } = context;
   const { configs } = parsed;
   const minIsr = minIsrOf(replicationFactor);
@@ -84,15 +89,17 @@ function partitionCountFault(image: MetadataImage, partitions: number, context: 
 }
 
 /**
- * Replicas of each new partition: the unfenced brokers in turn, those first that hold fewest partitions, then by node id. So one topic's
- * partitions are spread evenly, and brokers that are level stay level within one partition. Undefined when there is no unfenced broker.
+ * Replicas of each new partition: the candidates (ascending, at least one) in turn, those first that hold fewest partitions, then by node id. So
+ * one topic's partitions are spread evenly, and brokers that are level stay level within one partition.
  */
-function placement(image: MetadataImage, partitions: number): readonly (readonly NodeId[])[] | undefined {
-  const candidates = byNodeId(image.brokers)
-    .filter(({ isFenced }) => !isFenced)
-    .map(({ nodeId }) => ({ nodeId, held: image.heldCount(nodeId) }))
+function placement(
+  image: MetadataImage,
+  nodeIds: readonly NodeId[],
+  partitions: number,
+): readonly (readonly NodeId[])[] {
+  const candidates = nodeIds
+    .map((nodeId) => ({ nodeId, held: image.heldCount(nodeId) }))
     .sort((left, right) => left.held - right.held);
-  if (candidates.length === 0) return undefined;
   return Array.from({ length: partitions }, (_, index) =>
     candidates
       .slice(index % candidates.length)

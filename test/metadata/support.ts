@@ -48,6 +48,8 @@ export interface TopicOptions {
   readonly partitionsPerTopicMax?: number;
   readonly partitionsMax?: number;
   readonly partitionsDefault?: number;
+  /** Nodes that are low on disk space. */
+  readonly low?: readonly number[];
 }
 
 export class History {
@@ -135,11 +137,12 @@ export class History {
 
   wishTopic(name: string, options: TopicOptions = {}): Decision {
     const { partitions = -1, replicationFactor = -1, configs = [], topicId = this.#topicIds++ } = options;
-    const { partitionsPerTopicMax = 10, partitionsMax = 1_000_000, partitionsDefault = 1 } = options;
+    const { partitionsPerTopicMax = 10, partitionsMax = 1_000_000, partitionsDefault = 1, low = [] } = options;
+    const isLowOnSpace = (nodeId: NodeId) => low.includes(nodeId);
     return controller.decideTopic(
       this.image,
       { name, partitions, replicationFactor, configs },
-      { topicId: topicIdOf(topicId), nowMs: 7, partitionsDefault, partitionsPerTopicMax, partitionsMax },
+      { topicId: topicIdOf(topicId), nowMs: 7, partitionsDefault, partitionsPerTopicMax, partitionsMax, isLowOnSpace },
     );
   }
 

@@ -126,6 +126,20 @@ describe("placement", () => {
     expect(history.create("d", { partitions: 1 }).partitions.map(({ replicas }) => replicas)).toEqual([[1]]);
   });
 
+  test("gives nothing to brokers that are low on space; when all are, STORAGE_FULL", () => {
+    const history = History.started([1, 2, 3]);
+    const [a, b] = [{ low: [1, 2] }, { low: [3] }].map((options, at) =>
+      history.create(`t${at}`, { partitions: 3, ...options }).partitions.map(({ replicas }) => replicas),
+    );
+    expect([a, b]).toEqual([
+      [[3], [3], [3]],
+      [[1], [2], [1]],
+    ]);
+    expect(history.wishTopic("c", { low: [3, 2, 1] })).toMatchObject({ kind: "refused", error: "STORAGE_FULL" });
+    history.fence(2);
+    expect(history.wishTopic("c", { low: [3, 1] })).toMatchObject({ kind: "refused", error: "STORAGE_FULL" });
+  });
+
   test("with no unfenced broker a topic has to wait", () => {
     const history = History.started([1]);
     history.fence(1);

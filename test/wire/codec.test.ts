@@ -447,7 +447,7 @@ describe("the fullest messages of the quorum", () => {
     const dropped = new Array(1024).fill(topicId);
     const beat = { nodeId: toNodeId(1), brokerEpoch: far, incarnationId: topicId, appliedEnd: far };
     const damaged = new Array(1000).fill({ topicId, partitions: [2 ** 31 - 1] });
-    const flags = { epochStored: true, wantsShutdown: true, droppedTopics: dropped, damaged };
+    const flags = { epochStored: true, wantsShutdown: true, isLowOnSpace: true, droppedTopics: dropped, damaged };
     const messages = encodeRequest({ ...header, api: API.BROKER_HEARTBEAT }, { ...beat, ...flags }, []);
     expect(pushAll(new RequestAssembler({ bodyBytesMax: 0 }), messages)).toMatchObject({ kind: "message" });
   });

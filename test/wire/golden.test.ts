@@ -112,10 +112,11 @@ const REQUESTS: readonly [string, string, string][] = [
       appliedEnd: 41,
       epochStored: true,
       wantsShutdown: false,
+      isLowOnSpace: false,
       droppedTopics: [ID],
       damaged: [{ topicId: ID, partitions: [0, 2] }],
     }),
-    "96240007cd01f490980228<id>29c3c291<id>9192<id>920002",
+    "96240007cd01f490990228<id>29c3c2c291<id>9192<id>920002",
   ],
   [
     "FetchMetadata",

@@ -129,6 +129,7 @@ export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 |
         appliedEnd: count64,
         epochStored: fc.boolean(),
         wantsShutdown: fc.boolean(),
+        isLowOnSpace: fc.boolean(),
         droppedTopics: list(uuid),
         damaged: list(fc.record({ topicId: uuid, partitions: list(int32) })),
       }),

@@ -80,6 +80,11 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     return this.#isActive;
   }
 
+  /** As it last told; for the placement of new partitions. */
+  isLowOnSpace(nodeId: NodeId): boolean {
+    return this.#registrations.isLowOnSpace(nodeId);
+  }
+
   /** Why this node does not decide; undefined when it does. */
   refusal(): OttlaError | undefined {
     if (this.#isActive && this.#deps.quorum.isController) return undefined;

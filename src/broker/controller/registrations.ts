@@ -33,6 +33,8 @@ export class Registrations {
   readonly #unfencing = new Set<NodeId>();
   /** Logs that may not lead (D-17), as each broker last told. */
   readonly #damaged = new Map<NodeId, BrokerHeartbeatRequest["damaged"]>();
+  /** Brokers whose disks are low on space, as each last told. */
+  readonly #low = new Set<NodeId>();
 
   constructor(deps: RegistrationsDeps) {
     this.#deps = deps;
@@ -41,6 +43,11 @@ export class Registrations {
   /** A new controller knows nothing of before. */
   begin(): void {
     this.#damaged.clear();
+    this.#low.clear();
+  }
+
+  isLowOnSpace(nodeId: NodeId): boolean {
+    return this.#low.has(nodeId);
   }
 
   async register(request: RegisterBrokerRequest): Promise<RegisterBrokerResponse> {
@@ -79,6 +86,8 @@ export class Registrations {
     }
     this.#deps.sessions.heard(nodeId, this.#deps.clock.monoMs());
     this.#damaged.set(nodeId, request.damaged);
+    if (request.isLowOnSpace) this.#low.add(nodeId);
+    else this.#low.delete(nodeId);
     this.#deps.onDropped(nodeId, request.droppedTopics);
     if (request.wantsShutdown) return this.#letGo(broker);
     if (this.#hasToUnfence(broker, request)) this.#deps.run(this.#unfence(request));

@@ -1,8 +1,9 @@
 // CreateTopics.
 // Versions: 0 to 1.
 // Behaviour: only the controller. Each topic by itself, in order; one refused leaves the others alone. Answered when the topic is committed and
-// the logs of it that are the controller's own are open. `validateOnly` decides and changes nothing. Below the low-space mark: STORAGE_FULL. With a
-// request id (version 1) a creation that is asked for again is answered as done (`partitions` -1: the topic is gone again).
+// the logs of it that are the controller's own are open. `validateOnly` decides and changes nothing. Brokers below their low-space mark are given no
+// partition; when all are, STORAGE_FULL. With a request id (version 1) a creation that is asked for again is answered as done (`partitions` -1: the
+// topic is gone again).
 import { UUID_BYTES, uuidFromBytes, type TopicId } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { type Decision, decideTopic, type TopicContext } from "../../metadata/controller.ts";
@@ -39,7 +40,6 @@ async function validate(services: Services, wish: Wish): Promise<Answer> {
 }
 
 async function create(services: Services, wish: Wish, once: Once): Promise<Answer> {
-  if (services.store.isLowOnSpace) return refused(wish, "STORAGE_FULL", null);
   const context = contextOf(services);
   const decision = await services.controller.propose((image) =>
     once.decide(image, () => decideTopic(image, wish, context)),
@@ -57,7 +57,7 @@ function createdBefore({ quorum }: Services, { name }: Wish, topicId: TopicId | 
   return { name, error: "NONE", message: null, topicId, partitions: topic?.partitions.length ?? -1 };
 }
 
-function contextOf({ config, entropy, clock }: Services): TopicContext {
+function contextOf({ config, entropy, clock, controller, store, nodeId }: Services): TopicContext {
   const bytes = new Uint8Array(UUID_BYTES);
   entropy.fill(bytes);
   return {
@@ -66,6 +66,7 @@ function contextOf({ config, entropy, clock }: Services): TopicContext {
     partitionsDefault: config["num.partitions"],
     partitionsPerTopicMax: config["max.partitions.per.topic"],
     partitionsMax: config["max.partitions"],
+    isLowOnSpace: (broker) => (broker === nodeId ? store.isLowOnSpace : controller.isLowOnSpace(broker)),
   };
 }
 

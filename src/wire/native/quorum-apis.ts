@@ -141,6 +141,8 @@ export interface BrokerHeartbeatRequest {
   /** The broker epoch is durable at the broker (D-6). */
   readonly epochStored: boolean;
   readonly wantsShutdown: boolean;
+  /** It refuses produce, and is given no new partitions. */
+  readonly isLowOnSpace: boolean;
   /** Topics that are going or gone of which the broker has no log any more. */
   readonly droppedTopics: readonly TopicId[];
   /** Its logs that may not lead (D-17); few are listed at once. */

@@ -95,6 +95,7 @@ const heartbeatRequest = struct<apis.BrokerHeartbeatRequest>({
   appliedEnd: count64,
   epochStored: bool,
   wantsShutdown: bool,
+  isLowOnSpace: bool,
   droppedTopics: array(uuid, FIELD_LIMITS.DROPPED_TOPICS),
   damaged: array(
     struct<apis.BrokerHeartbeatRequest["damaged"][number]>({
