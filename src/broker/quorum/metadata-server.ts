@@ -138,13 +138,16 @@ export class MetadataServer {
   }
 }
 
-/** Only after a recovery by force: what is committed differs nowhere else. A voter that is behind says nothing; a leader that knows its log does. */
+/**
+ * Only after a recovery by force: what is committed differs nowhere else. A voter that is behind says nothing, nor a leader that does not know
+ * yet that there was another one after it; a leader lacks no committed entry of a term up to its own.
+ */
 function hasParted(
   core: RaftNode,
   { start, startTerm }: { readonly start: number; readonly startTerm: number },
 ): boolean {
   if (start === 0) return false;
-  if (start > core.log.end) return core.isLeaderReady;
+  if (start > core.log.end) return core.isLeaderReady && startTerm <= core.term;
   const [last] = core.committedFrom(start - 1, { entriesMax: 1, bytesMax: 1 }) ?? [];
   return last !== undefined && last.term !== startTerm;
 }

@@ -46,7 +46,8 @@ import type {
   QuorumOptions,
   QuorumStatus,
 } from "./types.ts";
-import { Waiting } from "./waiting.ts";
+import { helloBefore, helloOf } from "./voter-hello.ts";
+import { atMost, Waiting } from "./waiting.ts";
 
 /**
  * A member without a leader for this long looks for what it may have missed: its own removal, say, of which nobody sends it anything. Well
@@ -236,33 +237,8 @@ class Quorum implements HostedQuorum {
     const { nodeId, directoryId } = this.#deps.identity;
     if (this.#failure === undefined && this.#closing === undefined) this.#contacts.heardHello(request);
     const base = { nodeId, directoryId, voters: votersText(this.#options.voters), clusterId: this.#clusterId };
-    const host = this.#host;
-    if (host === undefined) {
-      const state = this.#forming.isUndecided ? "empty" : "starting";
-      return {
-        ...base,
-        state,
-        clusterId: null,
-        founding: false,
-        configuration: null,
-        boots: 0,
-        term: 0,
-        end: 0,
-        commitEnd: 0,
-      };
-    }
-    const { log } = host.core;
-    const first = host.foundingConfiguration;
-    return {
-      ...base,
-      state: "formed",
-      founding: first !== undefined,
-      configuration: first ?? (log.end > 0 ? host.core.configuration : null),
-      boots: this.#deps.store.boots,
-      term: host.durableTerm,
-      end: log.durableEnd,
-      commitEnd: Math.min(log.commitEnd, log.durableEnd),
-    };
+    if (this.#host === undefined) return helloBefore(base, this.#forming.isUndecided ? "empty" : "starting");
+    return helloOf(base, { host: this.#host, boots: this.#deps.store.boots });
   }
 
   adopt(request: AdoptRequest): Promise<void> {
@@ -293,7 +269,7 @@ class Quorum implements HostedQuorum {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#atMost(CLOSE_MS, this.#closeInOrder());
+    this.#closing ??= atMost(this.#deps.timers, CLOSE_MS, this.#closeInOrder());
     return this.#closing;
   }
 
@@ -306,7 +282,7 @@ class Quorum implements HostedQuorum {
     await this.#contacts.saveMarks();
     await this.#deps.store.close();
     // What was handed over to the connections goes out; peers that are gone do not say that they have it.
-    await this.#atMost(GOODBYE_MS, this.links.close());
+    await atMost(this.#deps.timers, GOODBYE_MS, this.links.close());
   }
 
   /** So that nobody waits for a timeout: the voter that lacks least takes over. */
@@ -339,13 +315,6 @@ class Quorum implements HostedQuorum {
     this.#contacts.check.close();
     this.#end(error);
     for (const { onFailed } of this.#listeners) onFailed(error);
-  }
-
-  #atMost(timeoutMs: number, work: Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#deps.timers.after(timeoutMs, resolve);
-      work.then(resolve, reject).finally(() => timer.cancel());
-    });
   }
 
   // --- its parts

@@ -171,7 +171,7 @@ export class RaftHost {
     this.#isDraining = true;
     try {
       const isDone = this.#work();
-      if (isDone) this.#snapshots.settleArrived(this.core.snapshot?.end ?? 0);
+      if (isDone) this.#snapshots.dropUpTo(this.core.log.commitEnd);
       else this.#drainLater();
     } finally {
       this.#isDraining = false;

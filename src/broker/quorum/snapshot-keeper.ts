@@ -53,9 +53,16 @@ export class SnapshotKeeper {
     return concatBytes(arriving.pieces);
   }
 
-  /** The core knows the snapshot that ends here to be durable and has handed out all its work: it was not to be loaded after all. */
-  settleArrived(end: number): void {
-    if (this.#arriving?.meta.end === end) this.#arriving = null;
+  /** Loaded, or overtaken by entries: what arrives, or stopped arriving, is of no use any more. */
+  dropUpTo(commitEnd: number): void {
+    const arriving = this.#arriving;
+    if (arriving === null || arriving.meta.end > commitEnd) return;
+    this.#arriving = null;
+    this.#enqueue(async () => {
+      const { sink } = arriving;
+      arriving.sink = undefined;
+      await sink?.abandon();
+    });
   }
 
   /** A piece of a leader's snapshot, in order; position 0 begins a new one. */
@@ -71,6 +78,7 @@ export class SnapshotKeeper {
         await arriving.sink.write(position, piece);
         if (!isLast) return;
         await arriving.sink.finish();
+        arriving.sink = undefined;
         this.#host.onDurable(arriving.meta);
       } catch (thrown) {
         await this.#spoil(arriving, asOttlaError(thrown));

@@ -1,5 +1,14 @@
-// Something that becomes true once, or never will.
+// Waiting: for something that becomes true once or never will, and for work that may take too long.
 import type { OttlaError } from "../../model/errors.ts";
+import type { Timers } from "../../ports/timers.ts";
+
+/** Settles as the work does, or resolves when the time is up. */
+export function atMost(timers: Timers, timeoutMs: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = timers.after(timeoutMs, resolve);
+    work.then(resolve, reject).finally(() => timer.cancel());
+  });
+}
 
 export class Waiting {
   readonly promise: Promise<void>;
