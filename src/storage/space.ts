@@ -87,8 +87,16 @@ export class SpaceWatch {
   poll(): Promise<void> {
     this.#polling ??= this.#poll().finally(() => {
       this.#polling = undefined;
+      this.#pollLater();
     });
     return this.#polling;
+  }
+
+  /** Also when nothing is written: others fill the disk too, and a broker that is low on space is given no partitions. */
+  #pollLater(): void {
+    if (this.#isStopped) return;
+    this.#timer?.cancel();
+    this.#timer = this.#deps.timers.after(POLL_EVERY_MS, () => void this.poll());
   }
 
   async #poll(): Promise<void> {
@@ -106,10 +114,7 @@ export class SpaceWatch {
   }
 
   #setLow(isLow: boolean): void {
-    if (isLow && !this.#isStopped) {
-      this.#timer?.cancel();
-      this.#timer = this.#deps.timers.after(POLL_EVERY_MS, () => void this.poll());
-    }
+    if (isLow) this.#pollLater();
     if (isLow === this.#isLow) return;
     this.#isLow = isLow;
     this.#events.onChange();
