@@ -55,7 +55,7 @@ describe.skipIf(!isMounted)("a full disk", () => {
     expect(read.code).toBe(0);
     expect(read.stdout.length / 1000).toBeGreaterThanOrEqual(recordsAcknowledged);
     const health = await run(["cluster", "health"]);
-    expect(health.stdout).toMatch(/^unhealthy\nbroker 1 .*disk low on space/);
+    expect(health.stdout).toMatch(/^degraded\nnode 1 .*disk low on space/);
     expect(health.code).toBe(10);
     node.kill("SIGTERM");
     expect(await new Promise((resolve) => node.once("close", resolve))).toBe(0);

@@ -79,6 +79,14 @@ describe("kill and start", () => {
     expect((await rows())[2]).toMatchObject({ state: "running", reason: null });
   });
 
+  it("start right after kill starts it, however late the launcher hears of its death", async () => {
+    for (let turn = 0; turn < 3; turn++) {
+      process.kill(node(3).process.pid, "SIGKILL");
+      const { code, stderr } = await cluster.run(["cluster", "start", "3"]);
+      expect(code, stderr).toBe(0);
+    }
+  });
+
   it("with -s TERM it stops in order", async () => {
     expect((await cluster.run(["cluster", "kill", "3", "-s", "SIGTERM"])).stdout).toMatch(
       /^node 3 told to stop \(SIGTERM\)/,
@@ -181,6 +189,39 @@ describe("logs", () => {
     await lines;
     follower.kill("SIGINT");
     await expect(new Promise((resolve) => follower.once("close", resolve))).resolves.toBe(130);
+  });
+});
+
+describe("health", () => {
+  it("--watch tells each change, until Ctrl-C", async () => {
+    const watch = start(["cluster", "health", "--watch", "--json"], { env: { OTTLA_DATA_DIR: cluster.dataDir } });
+    const well = outputMatching(watch, "stdout", /"condition":"healthy"/);
+    const ill = outputMatching(watch, "stdout", /"condition":"degraded".*"code":"NODE_DOWN","nodeId":3/);
+    await well;
+    await cluster.run(["cluster", "kill", "3"]);
+    await ill;
+    const again = outputMatching(watch, "stdout", /"condition":"healthy"/);
+    expect((await cluster.run(["cluster", "start", "3"])).code).toBe(0);
+    await again;
+    watch.kill("SIGINT");
+    await expect(new Promise((resolve) => watch.once("close", resolve))).resolves.toBe(130);
+  });
+
+  it("every node answers plain HTTP, and one of them is the controller", async () => {
+    const ask = async (path: string) =>
+      await Promise.all(
+        state().nodes.map(async ({ address }) => {
+          const answer = await fetch(`${address.replace("ws", "http")}${path}`);
+          return { status: answer.status, text: await answer.text() };
+        }),
+      );
+    for (const path of ["/livez", "/readyz", "/version", "/metrics"])
+      expect(
+        (await ask(path)).map(({ status }) => status),
+        path,
+      ).toEqual([200, 200, 200]);
+    const active = (await ask("/metrics")).map(({ text }) => Number(/^ottla_controller_active (\d)$/m.exec(text)?.[1]));
+    expect(active.reduce((sum, one) => sum + one, 0)).toBe(1);
   });
 });
 

@@ -5,7 +5,7 @@ import { CommandFailure, type Failure } from "../failure.ts";
 import type { NodeFault } from "../ipc.ts";
 import { lastLogLines, stderrLogOf } from "../log-tail.ts";
 import { type ChildOptions, NodeChild, type NodeExit, type ReadyNode } from "../node-child.ts";
-import { signalProcess } from "../process-identity.ts";
+import { isAlive, signalProcess } from "../process-identity.ts";
 import type { NodeState, ProcessState } from "../state-file.ts";
 
 const LOG_LINES_SHOWN = 5;
@@ -91,7 +91,8 @@ export class ManagedNode {
 
   /** A new process where none runs; one that is stopping is waited for, a paused one goes on. */
   async start(): Promise<void> {
-    if (this.#state === "stopping") await this.#ended;
+    // One that was killed a moment ago may be gone before its parent was told.
+    if (this.#state === "stopping" || !isAlive(this.#child.identity)) await this.#ended;
     if (this.isRunning) {
       signalProcess(this.#child.identity, "SIGCONT");
       return;
