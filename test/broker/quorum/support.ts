@@ -255,17 +255,7 @@ export class QuorumCluster {
   readonly options: QuorumOptions;
 
   constructor({ seed = 1, nodes = [1, 2, 3], listed = nodes, ...options }: ClusterOptions = {}) {
-    this.world = new SimWorld({
-      seed,
-      host,
-      ...(process.env["TRACE"] === undefined
-        ? {}
-        : {
-            onTrace: (event) =>
-              event.kind.startsWith("log") &&
-              console.log(event.timeMs.toFixed(1), event.node, event.kind, event.detail),
-          }),
-    });
+    this.world = new SimWorld({ seed, host });
     this.network = new SimNetwork(this.world, {
       link: { delayMs: 0.2, bandwidth: 1_000_000, windowBytes: 256 * 1024 },
     });
