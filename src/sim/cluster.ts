@@ -12,6 +12,7 @@ import { SimNode } from "./node.ts";
 import { type PlatterEnd, recoverCopy } from "./platter.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";
 import type { SwarmConfig } from "./swarm.ts";
+import { TOPIC_PREFIX } from "./workload/topics.ts";
 import type { SimWorld, WorldHost } from "./world.ts";
 
 export interface ClusterParts {
@@ -26,13 +27,18 @@ export interface ClusterParts {
 
 const PORT = 7070;
 
+/** Topics of the record workload: their names are used once, so that checkers may go by the name. */
+function isNamedOnce(topic: string): boolean {
+  return topic.startsWith(TOPIC_PREFIX);
+}
+
 export class SimCluster {
   readonly nodes: readonly SimNode[];
   readonly #parts: ClusterParts;
   /** Replicas of the metadata log whose disk is gone for ever, or of an older time. */
   readonly #lost = new Set<ReplicaId>();
-  /** Partitions whose only replica's disk is gone. */
-  readonly #lostPartitions = new Set<PartitionName>();
+  /** Partitions whose only replica's disk is gone: topic id and index. */
+  readonly #lostPartitions = new Set<string>();
   readonly #nodesWithLoss = new Set<NodeId>();
   /** An operator changes who votes: no disk may be lost in that time, nor may that be done while one may be lost. */
   isChangingVoters = false;
@@ -85,10 +91,12 @@ export class SimCluster {
 
   /** Its only replica was on a disk that is gone, or it was placed on that node while nobody knew yet. */
   isLost(place: { readonly topic: string; readonly partition: number }): boolean {
-    if (this.#lostPartitions.has(partitionName(place))) return true;
-    const partition = this.#parts.watch.image.topicByName(place.topic)?.partitions[place.partition];
-    const [home] = partition?.replicas ?? [];
-    return partition?.isr.length === 0 && home !== undefined && this.#nodesWithLoss.has(home);
+    const topic = this.#parts.watch.image.topicByName(place.topic);
+    const partition = topic?.partitions[place.partition];
+    if (topic === undefined || partition === undefined) return false;
+    const [home] = partition.replicas;
+    if (this.#lostPartitions.has(`${topic.topicId} ${place.partition}`)) return true;
+    return partition.isr.length === 0 && home !== undefined && this.#nodesWithLoss.has(home);
   }
 
   /** A partition that nobody leads though its disk is there. */
@@ -103,11 +111,10 @@ export class SimCluster {
 
   /** A lost partition that is led again, and so shows its clients another content. */
   get risen(): PartitionName | undefined {
-    for (const { name, isDeleting, partitions } of this.#parts.watch.image.topics)
-      for (const { index, leader } of partitions) {
-        const place = partitionName({ topic: name, partition: index });
-        if (leader !== null && !isDeleting && this.#lostPartitions.has(place)) return place;
-      }
+    for (const { name, topicId, isDeleting, partitions } of this.#parts.watch.image.topics)
+      for (const { index, leader } of partitions)
+        if (leader !== null && !isDeleting && this.#lostPartitions.has(`${topicId} ${index}`))
+          return `${name}-${index}`;
     return undefined;
   }
 
@@ -167,9 +174,11 @@ export class SimCluster {
     this.#nodesWithLoss.add(node.id);
     const lost: PartitionName[] = [];
     for (const topic of watch.image.topics)
-      for (const [partition, { replicas }] of topic.partitions.entries())
-        if (replicas[0] === node.id) lost.push(partitionName({ topic: topic.name, partition }));
-    for (const name of lost) this.#lostPartitions.add(name);
+      for (const { index, replicas } of topic.partitions) {
+        if (replicas[0] !== node.id) continue;
+        this.#lostPartitions.add(`${topic.topicId} ${index}`);
+        if (isNamedOnce(topic.name)) lost.push(partitionName({ topic: topic.name, partition: index }));
+      }
     record({ type: "disk lost", timeMs: world.nowMs, node: node.name, partitions: lost });
   }
 

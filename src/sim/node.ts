@@ -216,6 +216,7 @@ export class SimNode {
     if (!incarnation.isAlive) return;
     this.refusal = error;
     const { world, record } = this.#parts;
+    this.#mayBeTooOld(error);
     if (!this.isSpoilt)
       record({ type: "start refused", timeMs: world.nowMs, node: this.name, code: error.code, reason: error.message });
     else world.sometimes(MARK.SPOILT_REFUSED);
@@ -226,8 +227,18 @@ export class SimNode {
     if (!incarnation.isAlive) return;
     const { world } = this.#parts;
     world.sometimes(`stopped itself: ${error.code}`);
-    if (error.code !== "DISK_FAILED" && !(this.isSpoilt && error.code === "DATA_DAMAGED")) world.fail(error);
+    const isExpected =
+      error.code === "DISK_FAILED" || (this.isSpoilt && error.code === "DATA_DAMAGED") || this.#mayBeTooOld(error);
+    if (!isExpected) world.fail(error);
     this.#exit(incarnation, `stops itself: ${error.code} ${error.message}`);
+  }
+
+  /** metadata.version was raised while it was being put back to the older software: whoever did that installs the newer one. */
+  #mayBeTooOld(error: OttlaError): boolean {
+    if (error.code !== "DATA_DIR_NEWER" || this.metadataVersionMax > 1) return false;
+    this.metadataVersionMax = 2;
+    this.#parts.world.countFault("U1 software too old for the metadata");
+    return true;
   }
 
   #exit(incarnation: Incarnation, why: string): void {

@@ -13,10 +13,12 @@ import type { HistoryEvent } from "./history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
+import type { SimNode } from "./node.ts";
 import { QuorumWatch } from "./quorum-watch.ts";
 import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
+import { MetadataWorkload } from "./workload/metadata-clients.ts";
 import { Operator } from "./workload/operator.ts";
 import { scanTopic } from "./workload/scanner.ts";
 import { TopicBoard } from "./workload/topics.ts";
@@ -82,6 +84,7 @@ class SeedRun {
   readonly #keeperClient: SimClient;
   /** Asks whether a core of the nodes makes progress. */
   readonly #prober: SimClient;
+  readonly #metadata: MetadataWorkload;
   readonly #operator: Operator;
   readonly #operatorClient: SimClient;
   #operations = 0;
@@ -123,8 +126,14 @@ class SeedRun {
         cluster: this.#cluster,
         connect: () => operatorClient.connect(),
         wait: (delayMs) => operatorClient.wait(delayMs),
+        record,
+        nextOperation: clientParts.nextOperation,
       },
       this.#swarm.operator,
+    );
+    this.#metadata = new MetadataWorkload(
+      { ...clientParts, nodes: this.#cluster.nodes.map(({ id }) => id) },
+      this.#swarm.metadata,
     );
     const wait = (delayMs: number): Promise<void> => this.#keeperClient.wait(delayMs);
     this.#keeper = new TopicKeeper({ world, board: this.#board, record, wait }, this.#swarm);
@@ -133,7 +142,10 @@ class SeedRun {
         world,
         network: this.#network,
         cluster: this.#cluster,
-        clients: [...this.#clients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
+        clients: [
+          ...[...this.#clients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
+          ...this.#metadata.names,
+        ],
       },
       this.#swarm,
       (node) => this.#log.owesProbe(node),
@@ -188,7 +200,8 @@ class SeedRun {
     const keeper = this.#keeperClient.connect().then((client) => this.#keeper.run(client));
     const clients = this.#clients.map((client) => client.run());
     const operator = this.#operator.run();
-    for (const running of [keeper, operator, ...clients])
+    const metadata = this.#metadata.run();
+    for (const running of [keeper, operator, metadata, ...clients])
       running.catch((thrown: unknown) => this.#world.fail(asError(thrown)));
     this.#nemesis.start();
     await this.#runUntil(() => false, this.#world.nowMs + this.#swarm.safetyMs);
@@ -197,13 +210,17 @@ class SeedRun {
     await this.#coreLives();
     this.#world.note("", "phase", "liveness");
     this.#nemesis.heal();
+    const healedMs = this.#world.nowMs;
+    this.#healed(this.#cluster.nodes);
     if (this.#options.isCanary === true) throw new Error("canary: this run fails on purpose");
     await this.#mustProgress();
     this.#world.note("", "phase", "end");
     this.#keeper.isStopping = true;
+    this.#metadata.isStopping = true;
     for (const client of this.#clients) client.isStopping = true;
-    await this.#settle(Promise.all([keeper, ...clients]), "the clients did not end");
+    await this.#settle(Promise.all([keeper, metadata, ...clients]), "the clients did not end");
     await this.#mustAgree();
+    await this.#settle(this.#metadata.finish(healedMs), "the metadata could not be looked at");
     await this.#readAll();
     await this.#stopAll();
     for (const node of this.#cluster.nodes) if (node.state === "down") node.start();
@@ -211,7 +228,9 @@ class SeedRun {
     await this.#readAll();
     await this.#settle(
       Promise.all(
-        [this.#keeperClient, this.#prober, this.#operatorClient, ...this.#clients].map((client) => client.close()),
+        [this.#keeperClient, this.#prober, this.#operatorClient, this.#metadata, ...this.#clients].map((client) =>
+          client.close(),
+        ),
       ),
       "the clients did not close",
     );
@@ -231,8 +250,7 @@ class SeedRun {
     cutOffTheRest(this.#network, core);
     this.#world.sometimes(core.rest.size > 0 ? MARK.CORE_ALONE : RARE_MARK.CORE_OF_ALL);
     for (const fate of core.rest.values()) this.#world.sometimes(`left ${fate}`);
-    const nodes = core.nodes.map(({ id }) => id);
-    this.#log.record({ type: "metadata healed", timeMs: this.#world.nowMs, nodes });
+    this.#healed(core.nodes);
     const names = core.nodes.map(({ name }) => name).join(" ");
     this.#world.note(
       "",
@@ -241,6 +259,10 @@ class SeedRun {
     );
     await this.#within(LIVENESS_WITHIN_MS, this.#createTopic(), `no topic can be created with ${names} alone`, 45);
     await this.#within(LIVENESS_WITHIN_MS, this.#reach(core), `not all partitions of ${names} take records`, 45);
+  }
+
+  #healed(nodes: readonly SimNode[]): void {
+    this.#log.record({ type: "metadata healed", timeMs: this.#world.nowMs, nodes: nodes.map(({ id }) => id) });
   }
 
   async #createTopic(): Promise<void> {

@@ -7,6 +7,7 @@ import type { CompressionName } from "../ports/codecs.ts";
 import type { RaftSettings } from "../raft/settings.ts";
 import type { DiskOptions } from "./disk.ts";
 import type { LinkQuality } from "./pipe.ts";
+import { drawMetadataPlan, type MetadataPlan } from "./workload/metadata-clients.ts";
 
 /** Mean milliseconds between two faults of a class; 0 = off. */
 export interface FaultRates {
@@ -77,6 +78,8 @@ export interface SwarmConfig {
   readonly cluster: ClusterPlan;
   readonly faults: FaultRates;
   readonly operator: OperatorPlan;
+  /** Of the clients that quarrel about topics and configuration. */
+  readonly metadata: MetadataPlan;
   readonly raft: Partial<RaftSettings>;
   readonly link: LinkQuality;
   readonly disk: DiskOptions;
@@ -197,6 +200,7 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
     cluster,
     faults: drawFaults(rng.fork("faults"), cluster),
     operator: drawOperator(rng.fork("operator"), cluster),
+    metadata: drawMetadataPlan(rng.fork("metadata")),
     raft: drawRaft(rng.fork("raft")),
     link: {
       delayMs: logUniform(link, 0.2, 4),
@@ -230,6 +234,7 @@ export function describeSwarm(swarm: SwarmConfig): string {
     `voters ${cluster.voters}, observers ${cluster.observers}, operator ${Object.entries(operator)
       .map(([name, value]) => `${name} ${String(value)}`)
       .join(", ")}`,
+    `metadata clients ${swarm.metadata.clients}, one operation in ${swarm.metadata.thinkMs} ms`,
     `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, topic deletion ${swarm.deleteTopicMs} ms`,
     `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
     `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,

@@ -8,6 +8,8 @@ import { ContiguousOffsetsChecker } from "./contiguous-offsets.ts";
 import { DurabilityChecker } from "./durability.ts";
 import { DurableTruthChecker } from "./durable-truth.ts";
 import { FailStopChecker } from "./fail-stop.ts";
+import { MetadataLinearizabilityChecker } from "./metadata-linearizability.ts";
+import { MetadataVisibilityChecker } from "./metadata-visibility.ts";
 import { NoCorruptionChecker } from "./no-corruption.ts";
 import { NoPhantomChecker } from "./no-phantom.ts";
 import { ReadBoundsChecker } from "./read-bounds.ts";
@@ -32,6 +34,8 @@ export class CheckerSet {
       new NoCorruptionChecker(),
       new FailStopChecker(),
       new BoundedChecker(),
+      new MetadataLinearizabilityChecker(),
+      new MetadataVisibilityChecker(),
     ];
   }
 

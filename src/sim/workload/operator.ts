@@ -4,6 +4,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { Admin, Client, QuorumInfo } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
 import type { SimCluster } from "../cluster.ts";
+import type { HistoryEvent } from "../history.ts";
 import { MARK } from "../marks.ts";
 import type { OperatorPlan } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
@@ -13,6 +14,8 @@ export interface OperatorParts {
   readonly cluster: SimCluster;
   readonly connect: () => Promise<Client>;
   readonly wait: (delayMs: number) => Promise<void>;
+  readonly record: (event: HistoryEvent) => void;
+  readonly nextOperation: () => number;
 }
 
 /** An operator who gives up early and tries something else: a change may still be under way when the next one is asked for. */
@@ -133,17 +136,32 @@ export class Operator {
     const old = cluster.nodes.filter(({ metadataVersionMax }) => metadataVersionMax === 1);
     if (old.length === 0) {
       if (cluster.metadataVersion >= 2) return;
-      await this.#try("raise metadata.version", MARK.VERSION_RAISED, () =>
-        admin.raiseMetadataVersion(2, { timeoutMs: CHANGE_MS }),
-      );
+      await this.#try("raise metadata.version", MARK.VERSION_RAISED, () => this.#raise(admin));
       return;
     }
     const upgraded = cluster.nodes.filter((node) => !old.includes(node));
-    const goesBack = upgraded.length > 0 && this.#rng.chance(0.2);
+    const goesBack = upgraded.length > 0 && cluster.metadataVersion < 2 && this.#rng.chance(0.2);
     const node = this.#rng.pick(goesBack ? upgraded : old);
     if (node.state !== "running") return;
     node.metadataVersionMax = goesBack ? 1 : 2;
     world.countFault(goesBack ? "U1 downgrade" : "U1 upgrade");
     await Promise.race([node.stop(), this.#parts.wait(CHANGE_MS)]);
+  }
+
+  /** Part of the history that must be linearizable. */
+  async #raise(admin: Admin): Promise<void> {
+    const { world, record, nextOperation } = this.#parts;
+    const operation = nextOperation();
+    const wish = { kind: "raise metadata version", version: 2 } as const;
+    record({ type: "metadata invoked", timeMs: world.nowMs, operation, process: "operator", wish });
+    try {
+      await admin.raiseMetadataVersion(2, { timeoutMs: CHANGE_MS });
+      record({ type: "metadata ok", timeMs: world.nowMs, operation, result: { kind: "done" } });
+    } catch (thrown) {
+      const error = asOttlaError(thrown);
+      const type = error.outcome === "unknown" ? "metadata unknown" : "metadata failed";
+      record({ type, timeMs: world.nowMs, operation, reason: error.code });
+      throw error;
+    }
   }
 }

@@ -4,6 +4,8 @@ export interface TopicPlan {
   readonly partitions: number;
 }
 
+export const TOPIC_PREFIX = "topic.";
+
 export class TopicBoard {
   readonly #live = new Map<string, TopicPlan>();
   #created = 0;
@@ -13,7 +15,7 @@ export class TopicBoard {
   }
 
   nextName(): string {
-    return `topic.${++this.#created}`;
+    return `${TOPIC_PREFIX}${++this.#created}`;
   }
 
   add(topic: TopicPlan): void {
