@@ -62,12 +62,17 @@ const NO_CONFIGURATION: Configuration = { voters: [], learners: [] };
 
 /**
  * Resolves once the disk was read, before it is known what the node becomes. Rejects with DATA_DAMAGED, DATA_DIR_NEWER, DATA_DIR_FOREIGN,
- * STORAGE_ERROR or DISK_FAILED; the store is the caller's to close then.
+ * STORAGE_ERROR or DISK_FAILED, everything released again, the store too.
  */
 export async function openQuorum(deps: QuorumDeps, options: QuorumOptions): Promise<HostedQuorum> {
   const quorum = new Quorum(deps, options);
-  await quorum.start();
-  return quorum;
+  try {
+    await quorum.start();
+    return quorum;
+  } catch (thrown) {
+    await quorum.close();
+    throw thrown;
+  }
 }
 
 class Quorum implements HostedQuorum {

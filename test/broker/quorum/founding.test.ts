@@ -56,6 +56,21 @@ describe("one voter", () => {
     await cluster.start(1);
     expect(node.refusal?.code).toBe("DATA_DAMAGED");
   });
+
+  it("that is refused leaves nothing behind: no connection, no question to anybody", async () => {
+    const cluster = new QuorumCluster({ nodes: [1, 2, 3], clusterId: idOf(77) });
+    await cluster.start();
+    await cluster.controller();
+    const node = cluster.node(3);
+    node.crash();
+    node.options = { clusterId: idOf(78) };
+    await cluster.start(3);
+    expect(node.refusal?.code).toBe("DATA_DIR_FOREIGN");
+    cluster.network.heal();
+    await cluster.run(5_000);
+    // One each way between the two others.
+    expect(cluster.network.connectionCount).toBe(2);
+  });
 });
 
 describe("three voters", () => {
