@@ -282,11 +282,17 @@ export class TopicReconciler {
   async #drop(topicId: TopicId): Promise<void> {
     const { store, replicas } = this.#deps;
     replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
-    const logs = [...store.logs].filter((log) => log.topicId === topicId);
-    await inChunks(logs, (log) => store.deleteLog(log));
+    await inChunks(this.#logsOf(topicId), (log) => store.deleteLog(log));
     if (!this.#isOwed(topicId)) return;
     this.#dropped.add(topicId);
     this.#deps.onDropped();
+  }
+
+  #logsOf(topicId: TopicId): ReplicaLog[] {
+    const { store } = this.#deps;
+    const topic = this.#deps.image().topic(topicId);
+    if (topic === undefined) return [...store.logs].filter((log) => log.topicId === topicId);
+    return topic.partitions.flatMap(({ index }) => store.find(topicId, toPartitionIndex(index)) ?? []);
   }
 
   /** The controller waits to hear that this broker has nothing of the topic. */

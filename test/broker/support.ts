@@ -408,3 +408,9 @@ export function batchOf(
   });
   return builder.build({ compression: "none", codecs: host.codecs, checksum: host.checksum });
 }
+
+/** An object whose properties are asked for anew each time. */
+export function live<T extends object>(getters: { readonly [K in keyof T]: () => T[K] }): T {
+  const descriptors = Object.entries(getters).map(([name, get]) => [name, { get: get as () => unknown }] as const);
+  return Object.defineProperties({}, Object.fromEntries(descriptors)) as T;
+}
