@@ -1,3 +1,4 @@
+import { cpuUsage } from "node:process";
 import { describe, expect, it } from "vitest";
 import { NAMED_RAFT_STATES, runRaftSeed } from "../../src/sim/raft/run-raft-seed.ts";
 
@@ -23,6 +24,19 @@ describe("the simulator of the core alone", () => {
     const [first, other] = results;
     expect(runRaftSeed(1)).toEqual(first);
     expect(other?.hash).not.toBe(first?.hash);
+  });
+
+  it("does more than 500 simulated seconds in a second of computing", () => {
+    let fastest = 0;
+    for (const first of [101, 111, 121]) {
+      const before = cpuUsage();
+      let simulatedMs = 0;
+      for (let seed = first; seed < first + 10; seed++) simulatedMs += runRaftSeed(seed).simulatedMs;
+      const { user, system } = cpuUsage(before);
+      fastest = Math.max(fastest, (simulatedMs * 1000) / (user + system));
+    }
+    console.log(`${Math.round(fastest)} simulated s a second`);
+    expect(fastest).toBeGreaterThan(500);
   });
 
   it.each(NAMED_RAFT_STATES)("reaches: %s", (mark) => {

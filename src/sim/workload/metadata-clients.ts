@@ -70,7 +70,7 @@ export class MetadataWorkload {
     await client.wait(Math.max(0, lastMs + VISIBLE_WITHIN_MS - this.#parts.world.nowMs) + 1);
     const names = [...this.#used].sort();
     for (const node of this.#parts.nodes) while (!(await client.look(node, names))) await client.wait(200);
-    for (const topic of await client.list()) await client.readMarks(topic);
+    await Promise.all((await client.list()).map((topic) => client.readMarks(topic)));
   }
 
   async close(): Promise<void> {
