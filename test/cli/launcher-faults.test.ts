@@ -3,11 +3,14 @@ import { rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { type ClusterState, readState } from "../../src/cli/state-file.ts";
 import { ensureBuilt, json, ottla, temporaryFolder, upArguments, writeThreeNodesFile } from "./support.ts";
+
+// Many processes: a busy machine may take a while.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 let folder = temporaryFolder();
 const dataDir = () => join(folder.path, "data");
@@ -81,7 +84,7 @@ describe("a start of three nodes", () => {
   it("by two launchers at once: one of them is refused, the other's nodes stay", async () => {
     const both = await Promise.all([up(), up()]);
     const codes = both.map(({ code }) => code);
-    expect(codes.toSorted()).toEqual([0, 1]);
+    expect(new Set(codes)).toEqual(new Set([0, 1]));
     expect(both.find(({ code }) => code === 1)?.stderr).toMatch(/^error\[ALREADY_RUNNING\]/m);
     const { launcher, nodes } = state();
     expect([launcher, ...nodes.map((node) => node.process)].map(isAlive)).toEqual([true, true, true, true]);

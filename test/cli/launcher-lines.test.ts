@@ -15,6 +15,9 @@ import {
   writeThreeNodesFile,
 } from "./support.ts";
 
+// Many processes: a busy machine may take a while.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
+
 type Line = Readonly<Record<string, unknown>>;
 
 const folder = temporaryFolder();

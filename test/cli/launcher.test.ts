@@ -1,10 +1,13 @@
 // Three nodes under one launcher in the background: what another shell sees of them and does to them.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isAlive, isPaused, signalProcess } from "../../src/cli/process-identity.ts";
 import { type ClusterState, readState, stateFileOf } from "../../src/cli/state-file.ts";
 import { json, outputMatching, start, startTestCluster, type TestCluster } from "./support.ts";
+
+// Many processes: a busy machine may take a while.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 let cluster: TestCluster;
 const SOON = { timeout: 10_000 };
@@ -268,6 +271,9 @@ describe("bounds", () => {
     const { code, stderr } = await cluster.run(["cluster", "down", "--timeout", "20s"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "stopped 3 nodes of cluster test\n" });
     expect([launcher, ...nodes.map((one) => one.process)].filter(isAlive)).toEqual([]);
+    const health = await cluster.run(["cluster", "health", "--timeout", "2s"]);
+    expect(health.stderr).toMatch(/^error\[CONNECTION_FAILED\]: no node answers at 127\.0\.0\.1:/);
+    expect(health.code).toBe(3);
     const wiped = await cluster.run(["cluster", "wipe", "--yes", "--json"]);
     expect(JSON.parse(wiped.stdout)).toMatchObject({ _command: "cluster.wipe", nodes: [1, 2, 3] });
     expect((await cluster.run(["cluster", "wipe"])).stdout).toMatch(/^nothing to delete in /);

@@ -177,13 +177,17 @@ export const upArguments = (folder: string, file: string) => {
   ];
 };
 
-/** One node, or with `nodeCount` three of them. */
-export async function startTestCluster({ nodeCount = 1 }: { readonly nodeCount?: 1 | 3 } = {}): Promise<TestCluster> {
+/** One node, or with `nodeCount` several; the fourth is no voter. */
+export async function startTestCluster({
+  nodeCount = 1,
+}: {
+  readonly nodeCount?: 1 | 3 | 4;
+} = {}): Promise<TestCluster> {
   ensureBuilt();
   const folder = temporaryFolder();
   const dataDir = join(folder.path, "data");
   const file = nodeCount === 1 ? writeClusterFile(folder.path) : writeThreeNodesFile(folder.path);
-  const more = nodeCount === 1 ? [] : ["--any-port"];
+  const more = nodeCount === 1 ? [] : ["--any-port", "-n", String(nodeCount)];
   const up = await ottla([...upArguments(folder.path, file), ...more, "--detach", "--json"]);
   if (up.code !== 0) throw new Error(`cluster up failed with ${up.code}: ${up.stderr}`);
   const nodes = json(up)["nodes"] as { readonly address: string }[];

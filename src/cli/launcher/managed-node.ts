@@ -9,6 +9,10 @@ import { isAlive, signalProcess } from "../process-identity.ts";
 import type { NodeState, ProcessState } from "../state-file.ts";
 
 const LOG_LINES_SHOWN = 5;
+/** Bound: how often a node is started again by itself. */
+const RENEWALS_MAX = 10;
+/** After an unsafe recovery: what the process holds in memory is not the cluster's metadata any more; a new one asks for it anew. */
+const HELPED_BY_RESTART = "METADATA_DIVERGED";
 
 /** A node that did not start or died: the failure, and the last lines of its log. */
 export class NodeFailure extends CommandFailure {
@@ -40,6 +44,7 @@ export class ManagedNode {
   #reason: string | null = null;
   #address: string;
   #failure: NodeFailure | undefined;
+  #renewals = 0;
   /** Of the process now: resolves when it has ended and the state says so. */
   #ended: Promise<void>;
 
@@ -98,9 +103,13 @@ export class ManagedNode {
       return;
     }
     this.#failure = undefined;
+    this.#renew(null);
+  }
+
+  #renew(reason: string | null): void {
     this.#child = new NodeChild(this.plan, this.#options);
     this.#ended = this.#follow(this.#child);
-    this.#enter("starting");
+    this.#enter("starting", reason);
   }
 
   /** In order; resolves when it has ended. */
@@ -131,6 +140,8 @@ export class ManagedNode {
       this.#enter("running");
     });
     const exit = await child.exited;
+    if (exit.failure?.code === HELPED_BY_RESTART && !exit.wasAsked && this.#renewals++ < RENEWALS_MAX)
+      return this.#renew("started again: its metadata was not the cluster's any more");
     const [state, reason] = outcomeOf(exit);
     if (state === "failed") this.#failure = nodeFailure(this.plan, exit, this.#state === "starting");
     this.#enter(state, reason);
