@@ -42,18 +42,24 @@ export const brokerConfigSchema = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("Refuse a data directory of another cluster. Default: take what the directory says."),
+    .describe(
+      "The only cluster that this node may belong to; one that it founds gets this id. 22 characters of base64url. Default: what the data directory says; an empty one takes the cluster that it finds.",
+    ),
   "data.dir": z.string().min(1).describe("Where this node keeps everything. One directory, never shared."),
   listeners: address
     .default("ws://127.0.0.1:7070")
     .describe("Address to listen on, native protocol and HTTP. Port 0 picks a free one."),
-  "advertised.listeners": address.optional().describe("Address that clients are told. Default: the one listened on."),
+  "advertised.listeners": address
+    .optional()
+    .describe(
+      "Address that clients and other nodes are told. Default: the one listened on, with 127.0.0.1 for all interfaces (0.0.0.0): set it then.",
+    ),
   "controller.quorum.voters": z
     .string()
     .regex(/^\s*\d{1,5}@[^\s,@]+:\d{1,5}(\s*,\s*\d{1,5}@[^\s,@]+:\d{1,5})*\s*$/, "takes 1@host:port,2@host:port,...")
     .optional()
     .describe(
-      "Where the nodes of the metadata quorum are found: id@host:port, separated by commas. Only an address list: who votes stands in the quorum's own log. Default: this node alone.",
+      "Where the voters of the metadata quorum are found: id@host:port, separated by commas, the same on every node. At the very first start those listed found the cluster; later it is an address list only: who votes stands in the quorum's own log. Default: this node alone.",
     ),
   "num.partitions": count(1, 1, 10_000, "Partitions of a topic created without a number."),
   "max.partitions.per.topic": count(10_000, 1, 100_000, "Most partitions that one topic may have."),
@@ -84,7 +90,7 @@ export const brokerConfigSchema = z.strictObject({
     512 * MiB,
     0,
     1024 * GiB,
-    "Produce is refused while the disk has less free space than this; reads go on.",
+    "While the disk has less free space than this, produce is refused and the node is given no new partitions; reads go on.",
   ),
   "disk.reserve.bytes": bytes(
     16 * MiB,
@@ -126,7 +132,7 @@ export const brokerConfigSchema = z.strictObject({
     3_000,
     50,
     600_000,
-    "A broker that the controller has not heard of for this long leads nothing any more.",
+    "A broker that the controller has not heard of for this long leads nothing until it is heard of again.",
   ),
   "metadata.log.max.record.bytes.between.snapshots": bytes(
     20 * MiB,

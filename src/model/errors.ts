@@ -44,7 +44,13 @@ export const ERRORS = {
     "this broker knows no such topic or partition",
     "ottla topic ls shows the topics, ottla topic describe <topic> the partitions of one",
   ),
-  NOT_LEADER_OR_FOLLOWER: row(5, 6, true, "this broker does not lead the partition", "refresh the metadata"),
+  NOT_LEADER_OR_FOLLOWER: row(
+    5,
+    6,
+    true,
+    "this broker does not lead the partition, or nobody does",
+    "clients look for the leader by themselves; ottla topic describe <topic> shows it, ottla cluster health why there is none",
+  ),
   REQUEST_TIMED_OUT: row(
     6,
     7,
@@ -174,14 +180,20 @@ export const ERRORS = {
     "refresh the metadata",
   ),
   OFFSET_NOT_AVAILABLE: row(26, 78, true, "the new leader does not know the end offset yet", "retry"),
-  BROKER_NOT_AVAILABLE: row(27, 8, true, "the broker is starting or stopping", "retry"),
+  BROKER_NOT_AVAILABLE: row(
+    27,
+    8,
+    true,
+    "the broker is starting or stopping",
+    "retry; ottla cluster health says what a starting node waits for",
+  ),
   BUSY: row(28, 89, true, "a queue or byte budget of the broker is full", "retry with back-off"),
   NOT_CONTROLLER: row(
     29,
     41,
     true,
     "this node is not the controller",
-    "clients find the controller by themselves; ottla quorum status shows it, or why there is none",
+    "clients look for the controller by themselves; while there is none, ottla cluster health says what is missing",
   ),
   STALE_BROKER_EPOCH: row(
     30,
@@ -222,8 +234,8 @@ export const ERRORS = {
     35,
     125,
     false,
-    "the node is not on the disk that the quorum knows or was told",
-    "ottla quorum status shows each voter with its directory id; ottla quorum replace <node> takes the new disk",
+    "the node is in the quorum with another disk than the one meant, or with several",
+    "ottla quorum status shows each voter with its directory id; ottla quorum replace <node> takes the new disk, --directory-id names one",
   ),
   DUPLICATE_VOTER: row(36, 126, false, "the node is a voter already", "ottla quorum status shows the voters"),
   VOTER_NOT_FOUND: row(37, 127, false, "the node is no voter", "ottla quorum status shows the voters"),
@@ -239,7 +251,7 @@ export const ERRORS = {
     -1,
     false,
     "the metadata that this node has applied is not the quorum's any more: that was recovered by force",
-    "start the node again: it fetches the metadata anew",
+    "start the node again: it fetches the metadata anew; one that was a voter before the recovery is wiped first",
   ),
   // Connection level: the sender of such bytes is told once and cut off.
   BAD_ENVELOPE: row(
