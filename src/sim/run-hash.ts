@@ -9,6 +9,7 @@ export class RunHash {
   readonly #checksum: Checksum;
   #low = 0x9e3779b9;
   #high = 0x85ebca6b;
+  readonly #names = new Map<string, number>();
   #events = 0;
 
   constructor(checksum: Checksum) {
@@ -36,9 +37,15 @@ export class RunHash {
     this.u32(Math.round((value - whole) * 0x40000000));
   }
 
+  /** For names of which there are few: each is remembered. */
   text(value: string): void {
-    for (let at = 0; at < value.length; at++) this.u32(value.charCodeAt(at));
-    this.u32(value.length);
+    let sum = this.#names.get(value);
+    if (sum === undefined) {
+      sum = value.length;
+      for (let at = 0; at < value.length; at++) sum = Math.imul(sum ^ value.charCodeAt(at), 0x01000193);
+      this.#names.set(value, sum);
+    }
+    this.u32(sum);
   }
 
   bytes(value: Uint8Array): void {

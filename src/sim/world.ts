@@ -38,19 +38,17 @@ export interface WorldOptions {
 
 /** One life of one process. When it ends, nothing that it waits for happens any more. */
 export class Incarnation {
+  readonly node: string;
   readonly machine: Machine;
   readonly number: number;
   readonly startMs: number;
   #isAlive = true;
 
   constructor(machine: Machine, number: number, startMs: number) {
+    this.node = machine.name;
     this.machine = machine;
     this.number = number;
     this.startMs = startMs;
-  }
-
-  get node(): string {
-    return this.machine.name;
   }
 
   get isAlive(): boolean {
