@@ -191,6 +191,7 @@ class BrokerShell implements Broker {
       clock,
       logger,
       metrics: this.#metrics,
+      accountant: this.#accountant,
       metadataVersions: metadataVersionsOf(this.#deps),
       messageBytesMax: this.#messageBytesMax,
       get quorum() {
@@ -320,6 +321,8 @@ class BrokerShell implements Broker {
     this.#deadlines.stop();
     this.#rejectStart(error);
     if (isStarting) return; // whoever called start() is told
+    // It must look dead to the others, too: no heartbeat, no vote, whoever notices the failure and when.
+    this.#member?.close().catch((thrown: unknown) => this.#deps.logger.error("stop_failed", { err: thrown }));
     for (const callback of this.#fatalCallbacks) callback(error);
   }
 

@@ -41,6 +41,7 @@ export class ClusterMember {
   readonly #deps: BrokerDeps;
   readonly #parts: MemberParts;
   #hasTopics = false;
+  #closing: Promise<void> | undefined;
 
   constructor(deps: BrokerDeps, config: BrokerConfig, parts: MemberParts) {
     this.#deps = deps;
@@ -87,11 +88,16 @@ export class ClusterMember {
     return deciding.filter(({ nodeId }) => reachable.includes(nodeId)).length * 2 > deciding.length;
   }
 
-  /** A leader hands over first; bounded. */
-  async close(): Promise<void> {
+  /** A leader hands over first; bounded. Closing again waits for the same end. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     this.membership.stop();
-    await this.topics.stop();
     this.controller.stop();
+    await this.topics.stop();
     await this.quorum.close();
   }
 

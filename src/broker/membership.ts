@@ -70,7 +70,7 @@ export class Membership {
   #wantsShutdown = false;
   #isStopped = false;
   /** Why it is not registered, or what the controller last said. */
-  #trouble: string | undefined = "has not begun";
+  #trouble: string | undefined = "the metadata log has to come here first";
   #isFencedByAnswer = true;
   #failures = 0;
   #duplicateSinceMs: number | undefined;

@@ -26,6 +26,7 @@ export interface NodeServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: BrokerMetrics;
+  readonly accountant: Accountant;
   /** Of this build. */
   readonly metadataVersions: VersionRange;
   /** Largest single message that is taken. */
@@ -40,7 +41,6 @@ export interface NodeServices {
 export interface Services extends NodeServices {
   readonly entropy: Entropy;
   readonly checksum: Checksum;
-  readonly accountant: Accountant;
   readonly deadlines: Deadlines;
   readonly store: LogStore;
   readonly quorum: HostedQuorum;

@@ -74,7 +74,7 @@ export async function openHostedQuorum(
   const raftStore = await openRaftStore(storageDepsOf(deps), { directory, segmentBytes: METADATA_SEGMENT_BYTES });
   const { clock, timers, entropy, rng, transport, probe, raftSettings } = deps;
   const clusterId = clusterIdOf(config);
-  return openQuorum(
+  const opening = openQuorum(
     {
       clock,
       timers,
@@ -97,6 +97,12 @@ export async function openHostedQuorum(
       ...(raftSettings === undefined ? {} : { raft: raftSettings }),
     },
   );
+  try {
+    return await opening;
+  } catch (thrown) {
+    await raftStore.close();
+    throw thrown;
+  }
 }
 
 function identityOf(store: LogStore) {

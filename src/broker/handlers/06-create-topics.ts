@@ -47,8 +47,13 @@ async function create(services: Services, wish: Wish, once: Once): Promise<Answe
   if (once.isRepeated) return createdBefore(services, wish, once.topicId);
   const answer = answerOf(wish, decision);
   // So that a produce sent next is served, where its leader is here. What cannot be opened now is opened as soon as that works.
-  if (answer.topicId !== null) await services.topics.reconcile(answer.topicId);
+  if (answer.topicId !== null && hasReplica(services, answer.topicId)) await services.topics.reconcile(answer.topicId);
   return answer;
+}
+
+function hasReplica({ quorum, nodeId }: Services, topicId: TopicId): boolean {
+  const { partitions = [] } = quorum.image.topic(topicId) ?? {};
+  return partitions.some(({ replicas }) => replicas.includes(nodeId));
 }
 
 /** The topic that an earlier try created, whatever has its name by now. */

@@ -10,6 +10,11 @@ export async function handleFetchMetadata(
   node: NodeServices,
   request: Request<typeof API.FETCH_METADATA>,
 ): Promise<void> {
-  const { response, bodies } = await quorumOf(node).fetchMetadata(request.body);
-  if (!request.isDone) request.respond(response, bodies);
+  if (!node.accountant.tryDelay()) return request.fail("BUSY", "too many requests wait");
+  try {
+    const { response, bodies } = await quorumOf(node).fetchMetadata(request.body);
+    request.respond(response, bodies);
+  } finally {
+    node.accountant.endDelay();
+  }
 }
