@@ -239,6 +239,9 @@ describe("a node that was started alone by mistake, before it was told of the ot
     await fleet.until("the stray to notice", () =>
       (quorumOf(2) ?? "").startsWith("node 1 of controller.quorum.voters belongs to another"),
     );
+    await fleet.until("the others to notice", () =>
+      (quorumOf(1) ?? "").startsWith("node 2 of controller.quorum.voters belongs to another"),
+    );
     expect((await who.refused(who.admin.addVoter(2))).code).toBe("BROKER_ID_NOT_REGISTERED");
 
     const ids = new Map([1, 2].map((nodeId) => [nodeId, fleet.node(nodeId).broker.identity.clusterId]));

@@ -1,6 +1,7 @@
 // docs/operations.md against the words that programs are told.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { CONDITIONS, FINDING_CODES } from "../../src/cli/cluster/diagnosis.ts";
 import { NODE_WORDS, ROLE_WORDS } from "../../src/cli/cluster/view.ts";
@@ -21,6 +22,8 @@ function tableAfter(heading: string): string[] {
   const end = lines.findIndex((line, index) => index > start && !line.startsWith("|"));
   return rows.slice(0, end - start - 2);
 }
+
+const namesOf = (command: Command): string[] => [command.name(), ...command.aliases()];
 
 describe("docs/operations.md", () => {
   it("has every state of a node, and no other", () => {
@@ -44,5 +47,14 @@ describe("docs/operations.md", () => {
     const verbs = cluster?.commands.map((command) => command.name()) ?? [];
     expect(verbs.length).toBeGreaterThan(9);
     for (const verb of verbs) expect(doc, verb).toMatch(new RegExp(`cluster ${verb}\\b`));
+  });
+
+  it("has every verb of `quorum`, and no command that there is not", () => {
+    const program = buildProgram();
+    const groups = new Map(program.commands.map((group) => [group.name(), group.commands.flatMap(namesOf)]));
+    for (const verb of groups.get("quorum") ?? []) expect(doc, verb).toContain(`ottla quorum ${verb}`);
+    const named = [...doc.matchAll(/\bottla (cluster|quorum|server|topic|log|broker) ([a-z-]+)/g)];
+    expect(named.length).toBeGreaterThan(20);
+    for (const [text, group = "", verb = ""] of named) expect(groups.get(group), text).toContain(verb);
   });
 });

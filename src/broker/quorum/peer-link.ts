@@ -15,6 +15,8 @@ const ATTEMPT_TIMEOUT_MS = 2_000;
 const GOOD_MS = 200;
 /** A connection that nobody wants stays this long after its last use. */
 const IDLE_MS = 30_000;
+/** A peer that did not know its cluster yet is asked again after this. */
+const ASK_AGAIN_MS = 5_000;
 /** What a broker says that belongs to no cluster yet. */
 const NO_CLUSTER = uuidFromBytes(new Uint8Array(UUID_BYTES));
 
@@ -187,6 +189,7 @@ export class PeerLink {
       const fault = this.#strangerAt(address, answer);
       if (fault !== undefined) throw fault;
       if (this.#isClosed || this.#current !== undefined) throw new OttlaError("CLOSED", "not needed any more");
+      if (answer.clusterId === NO_CLUSTER) this.#askAgain(connection, address);
     } catch (thrown) {
       void connection.close(asOttlaError(thrown));
       throw thrown;
@@ -199,6 +202,22 @@ export class PeerLink {
       resolve(connection);
     }
     this.#waiting.clear();
+  }
+
+  /** It may have been starting. */
+  #askAgain(connection: BrokerConnection, address: string): void {
+    const { alarms, self, software } = this.#context;
+    alarms.after(ASK_AGAIN_MS, () => {
+      if (this.#current !== connection) return;
+      connection.hello(`node ${self}`, ATTEMPT_TIMEOUT_MS, software).then(
+        (answer) => {
+          const fault = this.#strangerAt(address, answer);
+          if (fault !== undefined) void connection.close(fault);
+          else if (answer.clusterId === NO_CLUSTER) this.#askAgain(connection, address);
+        },
+        () => undefined, // it does not answer: that is for its users to notice
+      );
+    });
   }
 
   #strangerAt(

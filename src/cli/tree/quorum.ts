@@ -32,6 +32,12 @@ States: ok, silent (the leader has not heard from it for 3 s), unknown (only the
     .command("upgrade")
     .description("raise metadata.version when all brokers run the new release; it is never lowered")
     .option("--to <n>", "the version (default: the highest that the leader's release supports)")
+    .addHelpText(
+      "after",
+      `
+Until then every node may go back to the release before; afterwards the older release does not start any more. Refused by the name of the node
+while a registered broker, or a voter, does not know the version. A new cluster begins at the newest; ottla quorum status shows it.`,
+    )
     .addHelpText("after", examples("ottla quorum upgrade", "ottla quorum upgrade --to 2"));
   act(upgrade, async () => (await import("../commands/quorum.ts")).quorumUpgrade);
   addUnsafeRecover(quorum, act);
