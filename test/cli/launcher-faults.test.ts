@@ -1,5 +1,5 @@
 // Starts that do not go as they should: a damaged disk among three, a port that is taken, two launchers at once; and a cluster that grows.
-import { rmSync, writeFileSync } from "node:fs";
+import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -99,6 +99,49 @@ async function portIsFree(port: number): Promise<boolean> {
   });
   return await outcome;
 }
+
+describe("an older copy of a voter's disk", () => {
+  it("is refused as a voter; health says why and what to do, and that helps", async () => {
+    expect((await up("-q")).code).toBe(0);
+    const disk = join(dataDir(), "node-3", "data");
+    const copy = join(folder.path, "copy");
+    const stop = async () => {
+      expect((await run("cluster", "kill", "3", "-s", "TERM")).code).toBe(0);
+      await expect.poll(() => state().nodes[2]?.state, { timeout: 15_000 }).toBe("stopped");
+    };
+    await stop();
+    cpSync(disk, copy, { recursive: true });
+    expect((await run("cluster", "start", "3")).code).toBe(0);
+    // While it changes, the others write down at least once a second how far it has been (D-20).
+    for (const sinceMs = Date.now(); Date.now() < sinceMs + 2500; )
+      expect((await run("topic", "create", `t-${Date.now()}`)).code).toBe(0);
+    await stop();
+    rmSync(disk, { recursive: true });
+    cpSync(copy, disk, { recursive: true });
+    expect((await run("cluster", "start", "3")).code).toBe(0);
+    await expect
+      .poll(async () => json(await run("cluster", "health", "--json")), { timeout: 15_000 })
+      .toMatchObject({
+        condition: "degraded",
+        voters: { total: 3, up: 2 },
+        findings: expect.arrayContaining([
+          expect.objectContaining({
+            code: "VOTER_REFUSED",
+            nodeId: 3,
+            hint: "stop it, ottla cluster wipe 3 --yes, start it, then ottla quorum replace 3",
+          }),
+        ]) as unknown,
+      });
+    expect((await run("cluster", "health")).code).toBe(10);
+    await stop();
+    expect((await run("cluster", "wipe", "3", "--yes")).code).toBe(0);
+    expect((await run("cluster", "start", "3")).code).toBe(0);
+    const replaced = await run("quorum", "replace", "3");
+    expect(replaced.code, replaced.stderr).toBe(0);
+    const after = json(await run("cluster", "health", "--json"));
+    expect(after["voters"]).toEqual({ total: 3, up: 3 });
+  });
+});
 
 describe("a cluster of one node", () => {
   it("grows to three voters without losing a record, also under other ports, and then bears the loss of the first", {
