@@ -90,7 +90,10 @@ class BrokerShell implements Broker {
 
   get address(): string {
     const advertised = this.#config["advertised.listeners"];
-    return advertised === undefined ? present(this.#listener, "the listener").address : addressOf(advertised);
+    if (advertised !== undefined) return addressOf(advertised);
+    // Where the other nodes were told to look for this one.
+    const own = votersOf(this.#config).find(({ nodeId }) => nodeId === this.#config["node.id"]);
+    return own?.address ?? present(this.#listener, "the listener").address;
   }
 
   get identity(): BrokerIdentity {

@@ -52,7 +52,7 @@ export const brokerConfigSchema = z.strictObject({
   "advertised.listeners": address
     .optional()
     .describe(
-      "Address that clients and other nodes are told. Default: the one listened on, with 127.0.0.1 for all interfaces (0.0.0.0): set it then.",
+      "Address that clients and other nodes are told. Default: this node's entry in controller.quorum.voters, else the one listened on, with 127.0.0.1 for all interfaces (0.0.0.0).",
     ),
   "controller.quorum.voters": z
     .string()
