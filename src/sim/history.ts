@@ -75,6 +75,8 @@ export interface FaultHappened {
   readonly fault: "process death" | "power loss" | "failed sync";
   /** Of a failed sync: the file holds what acknowledgements rest on (a journal), not only what can be made again from it. */
   readonly holdsPromises?: boolean;
+  /** Of a failed sync of a process that serves nobody yet: it may put its files away first, within its own bound. */
+  readonly isStarting?: boolean;
 }
 
 /** A disk is gone for ever, or is as it was at some earlier time: the partitions whose only replica was there are lost. */
@@ -83,6 +85,14 @@ export interface DiskLost {
   readonly timeMs: number;
   readonly node: string;
   readonly partitions: readonly PartitionName[];
+}
+
+/** The machine stands still until then, at the longest (P2). */
+export interface MachinePaused {
+  readonly type: "paused";
+  readonly timeMs: number;
+  readonly node: string;
+  readonly untilMs: number;
 }
 
 /** The process stopped itself. */
@@ -132,6 +142,7 @@ export type HistoryEvent =
   | EndObserved
   | FaultHappened
   | DiskLost
+  | MachinePaused
   | ProcessStopped
   | StartRefused
   | ProduceAcknowledged

@@ -146,6 +146,7 @@ class SeedRun {
           ...[...this.#clients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
           ...this.#metadata.names,
         ],
+        record,
       },
       this.#swarm,
       (node) => this.#log.owesProbe(node),

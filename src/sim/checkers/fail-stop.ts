@@ -3,6 +3,8 @@ import type { FaultHappened, HistoryEvent } from "../history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 const STOP_WITHIN_MS = 100;
+/** `shutdown.timeout.ms` of simulated nodes, and a little more. */
+const GIVE_UP_WITHIN_MS = 5100;
 /** An answer decided before the failure may still be waiting for its turn's end. */
 const ANSWER_WITHIN_MS = 1;
 
@@ -10,8 +12,10 @@ export class FailStopChecker implements Checker {
   readonly invariant = 42;
   readonly name = "fail-stop";
   readonly #failed = new Map<string, FaultHappened>();
+  readonly #pausedUntilMs = new Map<string, number>();
 
   observe(event: HistoryEvent): Violation | undefined {
+    if (event.type === "paused") this.#pausedUntilMs.set(event.node, event.untilMs);
     if (event.type === "fault" && event.fault === "failed sync") {
       if (!this.#failed.has(event.node)) this.#failed.set(event.node, event);
       return undefined;
@@ -37,7 +41,8 @@ export class FailStopChecker implements Checker {
 
   #overdue(timeMs: number): Violation | undefined {
     for (const [node, failed] of this.#failed) {
-      if (timeMs - failed.timeMs <= STOP_WITHIN_MS) continue;
+      const sinceMs = Math.max(failed.timeMs, this.#pausedUntilMs.get(node) ?? 0);
+      if (timeMs - sinceMs <= (failed.isStarting === true ? GIVE_UP_WITHIN_MS : STOP_WITHIN_MS)) continue;
       this.#failed.delete(node);
       return {
         invariant: this.invariant,

@@ -1,6 +1,7 @@
 // What all kinds of faults share: where they happen, when, and whether they still may.
 import type { Rng } from "../../base/rng.ts";
 import type { SimCluster } from "../cluster.ts";
+import type { HistoryEvent } from "../history.ts";
 import type { SimNetwork } from "../network.ts";
 import type { SwarmConfig } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
@@ -10,6 +11,7 @@ export interface NemesisParts {
   readonly network: SimNetwork;
   readonly cluster: SimCluster;
   readonly clients: readonly string[];
+  readonly record: (event: HistoryEvent) => void;
 }
 
 export class Ground {
@@ -17,6 +19,7 @@ export class Ground {
   readonly network: SimNetwork;
   readonly cluster: SimCluster;
   readonly clients: readonly string[];
+  readonly record: NemesisParts["record"];
   readonly swarm: SwarmConfig;
   readonly rng: Rng;
   /** False once all is to be mended: what was planned does not happen any more. */
@@ -27,6 +30,7 @@ export class Ground {
     this.network = parts.network;
     this.cluster = parts.cluster;
     this.clients = parts.clients;
+    this.record = parts.record;
     this.swarm = swarm;
     this.rng = parts.world.fork("nemesis");
   }

@@ -105,6 +105,7 @@ export class MachineFaults {
     );
     world.pause(machine);
     network.paused(name, lastsMs);
+    this.#ground.record({ type: "paused", timeMs: world.nowMs, node: name, untilMs: world.nowMs + lastsMs });
     this.#ground.later(lastsMs, "resume", () => this.#resume(name));
   }
 

@@ -158,6 +158,12 @@ it("invariant 42 finds an answer after a failed sync, and a process that goes on
   expect(found({ ...fault("failed sync", 50), holdsPromises: true }, acknowledged(55))).toEqual([42]);
   expect(found(fault("failed sync", 50), acknowledged(55), stopped)).toEqual([]);
   expect(found(fault("failed sync", 50), read(0, 200), sent(0, 1))).toContain(42);
+  const paused: HistoryEvent = { type: "paused", timeMs: 51, node: "n", untilMs: 1000 };
+  expect(found(fault("failed sync", 50), paused, end("told", 1099, 0))).toEqual([]);
+  expect(found(fault("failed sync", 50), paused, end("told", 1101, 0))).toEqual([42]);
+  const starting = { ...fault("failed sync", 50), isStarting: true };
+  expect(found(starting, end("told", 5000, 0))).toEqual([]);
+  expect(found(starting, end("told", 5200, 0))).toEqual([42]);
   expect(found(acknowledged(40), fault("failed sync", 50), stopped, acknowledged(300), sent(0, 400))).toEqual([]);
 });
 
