@@ -322,6 +322,7 @@ class BrokerShell implements Broker {
     this.#deps.logger.error("broker_failed", { code: error.code, message: error.message });
     this.#connections.destroyAll();
     this.#deadlines.stop();
+    if (error.code === "DISK_FAILED") this.#store?.giveUp(error);
     this.#rejectStart(error);
     if (isStarting) return; // whoever called start() is told
     // It must look dead to the others, too: no heartbeat, no vote, whoever notices the failure and when.

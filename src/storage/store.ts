@@ -416,6 +416,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     return error;
   }
 
+  giveUp(error: OttlaError): void {
+    this.#fail(error);
+  }
+
   /** True: try again. */
   async #flushFailed(log: ReplicaLogImpl, thrown: unknown): Promise<boolean> {
     if (log.isDeleted || this.#diskFailure !== undefined) return false;

@@ -105,6 +105,8 @@ export interface LogStore {
   createLog(spec: LogSpec): Promise<ReplicaLog>;
   /** Drops the log and its files. Resolves when its DELETE is durable; the files go after that. Reads under way end with STORAGE_ERROR. */
   deleteLog(log: ReplicaLog): Promise<void>;
+  /** Another file of this disk failed (D-13): nothing is written any more, and `close` leaves what a crash would leave. */
+  giveUp(error: OttlaError): void;
   /** Syncs, checkpoints, writes the clean marker, releases the lock. Always ends; a failure leaves what a crash would leave. */
   close(): Promise<void>;
 }

@@ -130,6 +130,27 @@ describe("a node without a quorum", () => {
     await cluster.start();
   });
 
+  test("whose disk fails while it waits ends its start at once, and its directory is not a clean one (D-13)", async () => {
+    const cluster = await new ClusterWorld().start();
+    for (const node of cluster.nodes) node.crash("process death");
+    const one = cluster.node(1);
+    const refusal = expect(one.begin()).rejects.toMatchObject({ code: "DISK_FAILED" });
+    await cluster.world.runFor(2_000);
+    one.disk.faults.failingSyncs = 1;
+    const others = Promise.all([cluster.node(2).begin(), cluster.node(3).begin()]);
+    await cluster.until("its vote or log could not be kept", () => one.broker.state !== "starting");
+    const failedMs = cluster.world.nowMs;
+    await cluster.world.settle(refusal);
+    expect(cluster.world.nowMs - failedMs).toBeLessThan(100);
+    await cluster.world.settle(others);
+    one.crash("process death");
+    await one.start();
+    await one.stop();
+    const registrations = (await one.metadataRecords()).filter((record) => record.type === "register-broker");
+    const own = registrations.filter(({ nodeId }) => nodeId === 1);
+    expect(own.map(({ restart }) => restart)).toEqual(["first", "process-death"]);
+  });
+
   test("that lost it while it runs goes on with what it leads; nothing of the metadata changes (Q-21)", async () => {
     const cluster = await new ClusterWorld().start();
     const topicId = await cluster.createTopic("t", 3);
