@@ -59,7 +59,7 @@ export function troubleOf(parts: TroubleParts): string | null {
   if (failure !== undefined) return failure.message;
   if (forming !== null) return forming;
   if (refusedBy.length > 0)
-    return `refused: node ${refusedBy.join(", ")} remembers more than this disk holds: it is an older copy (replace it)`;
+    return `refused: ${said(refusedBy, "remembers", "remember")} more than this disk holds: it is an older copy (replace it)`;
   if (diskTrouble !== null) return `the metadata log cannot be written: ${diskTrouble.message}`;
   if (hasLeader) return strangers.length === 0 ? null : strangersOf(strangers);
   const reachable = voters.filter((nodeId) => isReachable(nodeId)).length;
@@ -67,5 +67,8 @@ export function troubleOf(parts: TroubleParts): string | null {
   return `${what}: ${reachable} of ${voters.length} voters reachable`;
 }
 
+const said = (nodeIds: readonly NodeId[], one: string, several: string): string =>
+  `node${nodeIds.length === 1 ? "" : "s"} ${nodeIds.join(", ")} ${nodeIds.length === 1 ? one : several}`;
+
 const strangersOf = (nodeIds: readonly NodeId[]): string =>
-  `node ${nodeIds.join(", ")} of controller.quorum.voters belongs to another cluster (was it, or this one, started without the list once?): correct the list, or wipe whichever is the stray`;
+  `${said(nodeIds, "belongs", "belong")} to another cluster, though listed in controller.quorum.voters (was it, or this one, started without the list once?): correct the list, or wipe whichever is the stray`;
