@@ -5,7 +5,7 @@ import { type Act, examples } from "./act.ts";
 export function addUnsafeRecover(quorum: Command, act: Act): void {
   const recover = quorum
     .command("unsafe-recover")
-    .description("when more than half of the voters have lost their disks for good: make a stopped node the only voter")
+    .description("when half of the voters or more have lost their disks for good: make a stopped node the only voter")
     .option("--data-dir <dir>", "the node's data directory (of a local cluster: ottla-data/node-<n>/data)")
     .option("--node <n>", "whose disk that is: a check against the wrong one")
     .option("-y, --yes", "yes, give up what only the lost voters knew")
