@@ -90,7 +90,7 @@ export interface NodeOptions extends LibraryOptions {
   readonly dataDir?: string;
   /** Default "ws://127.0.0.1:7070"; port 0 picks a free one. */
   readonly listeners?: string;
-  /** Any other configuration key of a broker. */
+  /** Any other configuration key of a broker. `node.id` (default 1) and `controller.quorum.voters` make it one node of several. */
   readonly config?: Partial<BrokerConfigInput>;
 }
 
@@ -103,13 +103,17 @@ export interface OttlaNode {
   readonly address: string;
   /** A client of this node; closed with it. */
   connect(options?: Omit<ConnectOptions, "brokers">): Promise<Client>;
-  /** Called once if the disk fails: the node serves nothing any more; close it. */
+  /** Called once if the node can go on no more (DISK_FAILED, METADATA_DIVERGED, DATA_DIR_NEWER and the like): it serves nothing then; close it. */
   onFatal(callback: (error: OttlaError) => void): void;
   /** Closes its clients, then stops in order. Always ends. */
   close(): Promise<void>;
 }
 
-/** Starts a broker on a directory of its own. Rejects with OttlaError: PORT_IN_USE, DATA_DIR_LOCKED, CONFIG_UNREADABLE and the like. */
+/**
+ * Starts a broker on a directory of its own, and resolves when it serves. One of several (`controller.quorum.voters`) waits for the others as long as it
+ * takes: at the very first start for all that are listed, later for a majority of the voters. Start them side by side. Rejects with OttlaError:
+ * PORT_IN_USE, DATA_DIR_LOCKED, CONFIG_UNREADABLE and the like.
+ */
 export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   checkOptions("startNode", options, NODE_CHECKS);
   const [{ composeNode }, { resolveConfig }] = await Promise.all([

@@ -7,7 +7,9 @@ export interface TopicInfo {
   readonly name: string;
   readonly topicId: string;
   readonly isDeleting: boolean;
+  /** Largest record batch that the topic takes. */
   readonly maxMessageBytes: number;
+  /** What is set for the topic itself. */
   readonly configs: Readonly<Record<string, string>>;
   readonly partitions: readonly PartitionInfo[];
 }
@@ -26,11 +28,13 @@ export interface PartitionInfo {
 export interface PartitionOffsets {
   readonly partition: number;
   readonly startOffset: number;
+  /** Exclusive: one past the last record that can be read. */
   readonly endOffset: number;
 }
 
 export interface BrokerInfo {
   readonly nodeId: number;
+  /** host:port */
   readonly address: string;
   /** Leads nothing for now: it is away, stopping or starting. */
   readonly isFenced: boolean;
@@ -53,7 +57,7 @@ export interface VoterInfo {
   readonly directoryId: string;
   /** In the configuration, but without a vote yet. */
   readonly isLearner: boolean;
-  /** How far its log is durable; -1 = not known. */
+  /** How far its metadata log is durable, exclusive; -1 = not known. */
   readonly endOffset: number;
   /** Entries behind the commit end; -1 = not known. */
   readonly lagEntries: number;
@@ -72,7 +76,9 @@ export interface QuorumInfo {
   /** -1 = none known. */
   readonly leaderId: number;
   readonly term: number;
+  /** How far the node knows the metadata log to be committed, exclusive. */
   readonly commitEnd: number;
+  /** 0 = there is no cluster yet. */
   readonly metadataVersion: number;
   /** Metadata versions that the build of the node supports. */
   readonly supportedVersions: { readonly min: number; readonly max: number };
@@ -91,7 +97,7 @@ export interface MetadataQuery extends CallOptions {
 /** What one broker knows of the cluster. */
 export interface MetadataView {
   readonly clusterId: string;
-  /** How far the broker knows the metadata log: of two answers the one of the lower end is older. */
+  /** How far the broker has applied the metadata log: of two answers the one of the lower end is older. */
   readonly metadataEnd: number;
   /** -1 = none known. */
   readonly controllerId: number;
@@ -122,19 +128,23 @@ export interface ReadOptions extends CallOptions {
 export interface CreateTopicOptions extends CallOptions {
   /** Default: the broker's num.partitions. */
   readonly partitions?: number;
+  /** Copies of each partition. This release keeps one: 1, which is also the default. */
   readonly replicationFactor?: number;
   readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
+  /** A topic of this name is taken as it is, whatever its partitions and settings. */
   readonly ifNotExists?: boolean;
+  /** The controller decides as if it were to be done, and changes nothing. */
   readonly validateOnly?: boolean;
 }
 
 export interface DeleteTopicOptions extends CallOptions {
-  /** Wait until it is gone from the list. */
+  /** Wait until it is gone from the list; without `timeoutMs`, as long as that takes. */
   readonly wait?: boolean;
   readonly signal?: AbortSignal;
 }
 
 export interface AlterOptions extends CallOptions {
+  /** The controller decides as if it were to be done, and changes nothing. */
   readonly validateOnly?: boolean;
 }
 
@@ -153,18 +163,20 @@ export interface VoterOptions extends CallOptions {
 /**
  * Changes go to the controller, which is found by itself, also while it changes: the calls are tried again until `timeoutMs`. A rejected
  * change has an `outcome`: "unknown" = a try was not answered, and it may have been carried out, or may still be; "appended" = it was
- * carried out, and what was waited for afterwards did not come; not set = nothing was changed, for sure.
+ * carried out, and what was waited for afterwards did not come; not set = nothing was changed, for sure. While the cluster has no controller they
+ * end with NOT_CONTROLLER when the time is up. Refusals: the message says why, the code is one of docs/errors.md.
  */
 export interface Admin {
-  /** Resolves when the topic can be used: each partition has a leader. */
+  /** Resolves when the topic can be used: each partition has a leader. Rejects with TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_CONFIG and the like. */
   createTopic(name: string, options?: CreateTopicOptions): Promise<TopicInfo>;
-  /** Marked for deletion when it resolves; with `wait`, gone from the list. */
+  /** Marked for deletion when it resolves: nothing is produced or read any more. With `wait`, gone from the list. */
   deleteTopic(name: string, options?: DeleteTopicOptions): Promise<void>;
   listTopics(options?: ReadOptions): Promise<TopicInfo[]>;
   /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
   describeTopic(name: string, options?: ReadOptions): Promise<TopicInfo>;
   /** As one broker knows it. Rejects at once when that one does not answer. */
   describeMetadata(query?: MetadataQuery): Promise<MetadataView>;
+  /** Asks the leaders of all partitions; rejects when one stays without a leader. */
   offsets(topic: string): Promise<PartitionOffsets[]>;
 
   /** All of the changes or none. */

@@ -100,6 +100,7 @@ export interface ConsumedRecord {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
+  /** Milliseconds since 1970. */
   readonly timestamp: number;
   readonly key: Uint8Array | null;
   readonly value: Uint8Array | null;
@@ -124,6 +125,7 @@ export interface ConsumerOptions {
   readonly from?: StartPosition;
   /** Stop by itself at the end offsets that were current at the start. Default false. */
   readonly untilEnd?: boolean;
+  /** A fetch is answered when this much is there, or after `maxWaitMs`. Default 1. */
   readonly minBytes?: number;
   /** Default 500. */
   readonly maxWaitMs?: number;
@@ -143,6 +145,7 @@ export interface RecordBatchView extends Iterable<ConsumedRecord> {
   /** Which topic of that name. */
   readonly topicId: string;
   readonly partition: number;
+  /** Of the fetch that brought it: what is below is readable. */
   readonly highWatermark: number;
   readonly recordCount: number;
 }
@@ -168,6 +171,7 @@ export interface Consumer extends AsyncIterable<ConsumedRecord> {
 export interface ConnectOptions {
   /** "host:port" or "ws://host:port" of one or more brokers. Default ["127.0.0.1:7070"]. */
   readonly brokers?: readonly string[];
+  /** Told to brokers, for their logs. */
   readonly clientId?: string;
   /**
    * Until the first broker answered. Default 10,000; when it is not given, 3,000 of nothing but refused connections (no process
