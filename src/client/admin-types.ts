@@ -169,7 +169,7 @@ export interface VoterOptions extends CallOptions {
 export interface Admin {
   /** Resolves when the topic can be used: each partition has a leader. Rejects with TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_CONFIG and the like. */
   createTopic(name: string, options?: CreateTopicOptions): Promise<TopicInfo>;
-  /** Marked for deletion when it resolves: nothing is produced or read any more. With `wait`, gone from the list. */
+  /** Marked for deletion when it resolves; brokers stop serving it as they hear of it. With `wait`, gone from the list. */
   deleteTopic(name: string, options?: DeleteTopicOptions): Promise<void>;
   listTopics(options?: ReadOptions): Promise<TopicInfo[]>;
   /** Rejects with UNKNOWN_TOPIC_OR_PARTITION. */
