@@ -1,9 +1,10 @@
 // The package: `connect()` to a cluster, `startNode()` for a broker in this process. Both load what they need when called.
+import type { Broker } from "./broker/types.ts";
 import { CONNECT_CHECKS } from "./client/connect-options.ts";
-import { anObject, aText, type Checks, checkOptions } from "./client/options.ts";
+import { anObject, aSignal, aText, type Checks, checkOptions } from "./client/options.ts";
 import type { Client, ConnectOptions } from "./client/types.ts";
 import type { BrokerConfig } from "./model/config.ts";
-import type { OttlaError } from "./model/errors.ts";
+import { OttlaError } from "./model/errors.ts";
 import type { Logger } from "./ports/logger.ts";
 import type { Timers } from "./ports/timers.ts";
 
@@ -92,9 +93,17 @@ export interface NodeOptions extends LibraryOptions {
   readonly listeners?: string;
   /** Any other configuration key of a broker. `node.id` (default 1) and `controller.quorum.voters` make it one node of several. */
   readonly config?: Partial<BrokerConfigInput>;
+  /** Ends a start that waits for other nodes, which may be for ever: startNode rejects with ABORTED then. */
+  readonly signal?: AbortSignal;
 }
 
-const NODE_CHECKS: Checks<NodeOptions> = { dataDir: aText, listeners: aText, config: anObject, logger: anObject };
+const NODE_CHECKS: Checks<NodeOptions> = {
+  dataDir: aText,
+  listeners: aText,
+  config: anObject,
+  logger: anObject,
+  signal: aSignal,
+};
 const { brokers: _, ...NODE_CONNECT_CHECKS } = CONNECT_CHECKS;
 
 /** A broker in this process. */
@@ -130,7 +139,7 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   const { config } = resolveConfig([new Map(settings)]);
   const logging = options.logger === undefined ? {} : { logger: options.logger };
   const { broker } = await composeNode(config, options.logger ?? silentLogger);
-  await broker.start();
+  await startUnless(options.signal, broker);
   const clients = new Set<Client>();
   let closing: Promise<void> | undefined;
   const stop = async () => {
@@ -151,6 +160,21 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
       return closing;
     },
   };
+}
+
+async function startUnless(signal: AbortSignal | undefined, broker: Pick<Broker, "start" | "stop">): Promise<void> {
+  const isAborted = () => signal?.aborted === true;
+  const aborted = () => new OttlaError("ABORTED", "startNode was aborted", { cause: signal?.reason });
+  if (isAborted()) throw aborted();
+  const onAbort = () => void broker.stop();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    await broker.start();
+  } catch (thrown) {
+    throw isAborted() ? aborted() : thrown;
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
 }
 
 /** All clients of a process share one set: the zstd module must not be started again while it is in use. */

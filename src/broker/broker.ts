@@ -64,6 +64,7 @@ class BrokerShell implements Broker {
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #sweepCount = 0;
+  #toldWaiting: string | undefined;
 
   constructor(deps: BrokerDeps, config: BrokerConfig) {
     this.#deps = deps;
@@ -276,11 +277,20 @@ class BrokerShell implements Broker {
 
   #sweep(): void {
     this.#observe();
+    if (this.#state === "starting") this.#tellWaiting();
     if (this.#sweepCount++ % SWEEPS_PER_DISK_LOOK !== 0 || this.#store === undefined) return;
     this.#deps.files.freeBytes(this.#config["data.dir"]).then(
       (bytes) => this.#metrics.diskFree.set(bytes),
       (thrown: unknown) => this.#deps.logger.warn("free_space_unknown", { err: thrown }),
     );
+  }
+
+  /** Once for each thing that a start waits for. */
+  #tellWaiting(): void {
+    const what = waitingFor(this.#member);
+    if (what === null || what === this.#toldWaiting) return;
+    this.#toldWaiting = what;
+    this.#deps.logger.info("broker_waiting", { for: what });
   }
 
   #observe(): void {
