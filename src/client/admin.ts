@@ -87,7 +87,9 @@ export class AdminImpl implements Admin {
         return undefined;
       throw thrown;
     });
-    if (created === undefined) return this.describeTopic(name, { timeoutMs });
+    if (created === undefined) {
+      return this.describeTopic(name, { timeoutMs: Math.max(1, deadlineMs - this.#context.alarms.nowMs()) });
+    }
     if (validateOnly) return withoutState(name, created.partitions, { configs });
     return await this.#untilVisible(name, { topicId: created.topicId, configs, deadlineMs });
   }
@@ -137,7 +139,7 @@ export class AdminImpl implements Admin {
     checkOptions("describeTopic", options, READ_CHECKS);
     const { metadata } = this.#context;
     const { linearizable = false, timeoutMs = CALL_TIMEOUT_MS } = options;
-    return topicInfoOf(await (linearizable ? metadata.read(name, timeoutMs) : metadata.refresh(name)));
+    return topicInfoOf(await (linearizable ? metadata.read(name, timeoutMs) : metadata.refresh(name, timeoutMs)));
   }
 
   async describeMetadata(query: MetadataQuery = {}): Promise<MetadataView> {
@@ -218,7 +220,8 @@ export class AdminImpl implements Admin {
     if (topicId === null) return withoutState(name, 0, { configs });
     let isOtherSeen = false;
     for (let attempt = 1; ; attempt++) {
-      const reading = isOtherSeen ? metadata.read(name, deadlineMs - alarms.nowMs()) : metadata.refresh(name);
+      const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
+      const reading = isOtherSeen ? metadata.read(name, leftMs) : metadata.refresh(name, leftMs);
       const topic = await reading.catch(unlessPassing);
       // Gone again, or made anew by somebody else. (A broker that lags may still show an older one.)
       if (topic === undefined) return withoutState(name, 0, { topicId, configs });

@@ -42,6 +42,8 @@ export class BrokerPool {
   #clusterId: string | undefined;
   #metadataEnd = -1;
   #controllerId = NO_CONTROLLER;
+  /** Who said so; undefined: the controller itself. */
+  #namedBy: BrokerConnection | undefined;
   #turn = 0;
   #isClosed = false;
   #wasRefusedByAll = false;
@@ -56,15 +58,15 @@ export class BrokerPool {
    * Takes the brokers and the controller from metadata. What is older than something seen before changes nothing: brokers learn of changes
    * one after another. An answer of another cluster (its disks were wiped) is always news.
    */
-  learn(answer: ClusterPart): void {
+  learn(answer: ClusterPart, from?: BrokerConnection): void {
     if (answer.brokers.length === 0) return;
     // Who is the controller does not stand in the log: of that even an old answer may know more than nothing.
-    if (this.#controllerId === NO_CONTROLLER) this.#controllerId = answer.controllerId;
+    if (this.#controllerId === NO_CONTROLLER) this.#takeController(answer.controllerId, from);
     if (this.isOld(answer)) return;
     this.#metadataEnd =
       answer.clusterId === this.#clusterId ? Math.max(this.#metadataEnd, answer.metadataEnd) : answer.metadataEnd;
     this.#clusterId = answer.clusterId;
-    this.#controllerId = answer.controllerId;
+    this.#takeController(answer.controllerId, from);
     const addresses = answer.brokers.map((broker) => [broker.nodeId, normalAddress(broker.address)] as const);
     this.#addressOfNode = new Map(addresses);
     this.#fenced = new Set(
@@ -102,9 +104,15 @@ export class BrokerPool {
     return this.linkOfNode(this.#controllerId);
   }
 
-  /** The controller did not answer as one. Whoever named it is asked again only after others. */
+  #takeController(nodeId: number, from: BrokerConnection | undefined): void {
+    this.#controllerId = nodeId;
+    this.#namedBy = from;
+  }
+
+  /** The controller did not answer as one. Whoever named it is asked again only after others: it may be cut off from them. */
   forgetController(): void {
-    this.#controllerId = NO_CONTROLLER;
+    if (this.#namedBy !== undefined) this.shun(this.#namedBy);
+    this.#takeController(NO_CONTROLLER, undefined);
     this.#turn++;
   }
 

@@ -3,6 +3,7 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { ApiKey, ApiTypes } from "../wire/native/apis.ts";
 import type { Alarms } from "../link/alarms.ts";
 import { backoffMs } from "../link/backoff.ts";
+import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerPool } from "./broker-pool.ts";
 import type { Rng } from "../base/rng.ts";
 
@@ -21,7 +22,7 @@ export interface CallOptions<K extends ApiKey> {
   /** All tries together. */
   readonly timeoutMs: number;
   /** Why this answer will not do and another broker is to be asked. */
-  readonly faultOf?: (response: ApiTypes[K]["response"]) => OttlaError | undefined;
+  readonly faultOf?: (response: ApiTypes[K]["response"], from: BrokerConnection) => OttlaError | undefined;
 }
 
 /** Asks any broker something that may be asked twice. */
@@ -41,7 +42,7 @@ export async function callAny<K extends ApiKey>(
     tryMs *= 2;
     try {
       const response = await connection.call(api, request, thisTryMs, { isPatient: true });
-      const fault = options.faultOf?.(response);
+      const fault = options.faultOf?.(response, connection);
       if (fault !== undefined) throw fault;
       return response;
     } catch (error) {

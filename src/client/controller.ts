@@ -17,6 +17,8 @@ const TRY_TIMEOUT_MS = 3_000;
 /** To ask who the controller is, and to connect to it. */
 const FIND_TIMEOUT_MS = 3_000;
 const CONNECT_TIMEOUT_MS = 2_000;
+/** Brokers that are asked in vain for a controller. */
+const ASKED_MAX = 8;
 
 interface ControllerCall {
   /** All tries together. */
@@ -47,12 +49,28 @@ export function drawRequestId(rng: Rng): Uuid {
   return uuidFromBytes(bytes);
 }
 
-/** Asks any broker for brokers and controller. */
+/**
+ * Asks for brokers and controller: any broker, and, while they name no controller, each that can be reached once. One that names none may
+ * be cut off from the others, which may have one.
+ */
 export async function refreshCluster(context: CallContext, timeoutMs: number): Promise<MetadataResponse> {
   const request = { topics: [], after: null, barrier: false };
-  const response = await callAny(context, API.METADATA, request, { timeoutMs });
-  context.pool.learn(response);
-  return response;
+  const asked = new Set<BrokerConnection>();
+  const seen: { newest: MetadataResponse | undefined } = { newest: undefined };
+  const faultOf = (answer: MetadataResponse, from: BrokerConnection): OttlaError | undefined => {
+    context.pool.learn(answer, from);
+    if (seen.newest === undefined || answer.metadataEnd > seen.newest.metadataEnd) seen.newest = answer;
+    if (answer.controllerId >= 0 || asked.has(from) || asked.size >= ASKED_MAX) return undefined;
+    asked.add(from);
+    return new OttlaError("BROKER_NOT_AVAILABLE", "the broker knows of no controller");
+  };
+  try {
+    const response = await callAny(context, API.METADATA, request, { timeoutMs, faultOf });
+    return response.controllerId >= 0 ? response : (seen.newest ?? response);
+  } catch (error) {
+    if (seen.newest === undefined) throw error;
+    return seen.newest;
+  }
 }
 
 /** A read that is not old. Rejects with the last error. */

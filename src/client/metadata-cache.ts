@@ -4,12 +4,14 @@
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { API, type MetadataResponse, type PartitionMetadata, type TopicMetadata } from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
+import type { BrokerConnection } from "../link/broker-connection.ts";
 import { CALL_TIMEOUT_MS, callAny, type CallContext } from "./calls.ts";
 import { connectToNode, readAtController } from "./controller.ts";
 import type { MetadataView, ReadOptions, TopicInfo } from "./admin-types.ts";
 
 interface Waiter {
   readonly name: string;
+  readonly deadlineMs: number;
   resolve(topic: TopicMetadata): void;
   reject(error: unknown): void;
 }
@@ -18,6 +20,13 @@ interface Known {
   readonly topic: TopicMetadata;
   /** How much of the metadata log the broker knew that said so; -1 = it did not say. */
   readonly end: number;
+  /** Who said so; undefined: the controller. */
+  readonly from: BrokerConnection | undefined;
+}
+
+interface Told {
+  readonly page: MetadataResponse;
+  readonly from: BrokerConnection | undefined;
 }
 
 /** Names per request, so that 249-byte names fit an envelope. */
@@ -56,11 +65,21 @@ export class MetadataCache {
    * Asks anew. Rejects with the topic's error, or when no broker answers. UNKNOWN_TOPIC_OR_PARTITION: the controller says so, or, with a
    * `cause`, there was no controller that could (isConfirmedGone of stale.ts).
    */
-  refresh(name: string): Promise<TopicMetadata> {
-    return new Promise((resolve, reject) => {
-      this.#waiters.push({ name, resolve, reject });
+  refresh(name: string, timeoutMs: number = CALL_TIMEOUT_MS): Promise<TopicMetadata> {
+    const { alarms } = this.#context;
+    const asked = new Promise<TopicMetadata>((resolve, reject) => {
+      this.#waiters.push({ name, deadlineMs: alarms.nowMs() + timeoutMs, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
+    const late = () => new OttlaError("REQUEST_TIMED_OUT", `no broker told of topic ${name} in ${timeoutMs} ms`);
+    return alarms.within(asked, timeoutMs, late);
+  }
+
+  /** What is known has led nowhere: the broker that said it may be cut off from the others, and is asked after them. */
+  refreshElsewhere(name: string): Promise<TopicMetadata> {
+    const from = this.#topics.get(name)?.from;
+    if (from !== undefined) this.#context.pool.shun(from);
+    return this.refresh(name);
   }
 
   /** The topic as the controller knows it now. */
@@ -74,8 +93,8 @@ export class MetadataCache {
 
   /** All topics, sorted by name. */
   async list({ linearizable = false, timeoutMs = CALL_TIMEOUT_MS }: ReadOptions = {}): Promise<TopicMetadata[]> {
-    if (!linearizable) return (await this.#pages(null, timeoutMs)).flatMap((page) => page.topics);
     const deadlineMs = this.#context.alarms.nowMs() + timeoutMs;
+    if (!linearizable) return (await this.#pages(null, deadlineMs)).flatMap(({ page }) => page.topics);
     const pages = await this.#consistentPages(this.#atController(null, deadlineMs), deadlineMs);
     return pages.flatMap((page) => page.topics);
   }
@@ -112,7 +131,10 @@ export class MetadataCache {
     try {
       const errors = new Map<string, OttlaError>();
       const missing: string[] = [];
-      for (const page of await this.#pages(names, CALL_TIMEOUT_MS)) missing.push(...this.#take(page, errors));
+      const deadlineMs = Math.max(...waiters.map((waiter) => waiter.deadlineMs));
+      for (const { page, from } of await this.#pages(names, deadlineMs)) {
+        missing.push(...this.#take(page, errors, from));
+      }
       if (missing.length > 0) {
         for (const [name, error] of await this.#confirm(missing, CONFIRM_TIMEOUT_MS)) errors.set(name, error);
       }
@@ -129,7 +151,7 @@ export class MetadataCache {
   }
 
   /** Takes what is news. Returns the names of which the broker, no older than what is known here, knows no topic. */
-  #take(page: MetadataResponse, errors: Map<string, OttlaError>): string[] {
+  #take(page: MetadataResponse, errors: Map<string, OttlaError>, from?: BrokerConnection): string[] {
     this.#enter(page.clusterId);
     const missing: string[] = [];
     const end = page.metadataEnd;
@@ -141,7 +163,7 @@ export class MetadataCache {
       if (topic.error === "UNKNOWN_TOPIC_OR_PARTITION") missing.push(name);
       else if (topic.error !== "NONE") errors.set(name, new OttlaError(topic.error, refusalText(topic)));
       else {
-        this.#topics.set(name, { topic: merged(known?.topic, topic), end });
+        this.#topics.set(name, { topic: merged(known?.topic, topic), end, from });
         this.#absent.delete(name);
       }
     }
@@ -153,7 +175,7 @@ export class MetadataCache {
     if (clusterId === this.#clusterId) return;
     this.#clusterId = clusterId;
     this.#absent.clear();
-    for (const [name, { topic }] of this.#topics) this.#topics.set(name, { topic, end: -1 });
+    for (const [name, { topic, from }] of this.#topics) this.#topics.set(name, { topic, end: -1, from });
   }
 
   /** Errors by name: of topics that do not exist, or of which nobody could say so. */
@@ -193,19 +215,25 @@ export class MetadataCache {
     }
   }
 
-  async #pages(topics: readonly string[] | null, timeoutMs: number): Promise<MetadataResponse[]> {
+  async #pages(topics: readonly string[] | null, deadlineMs: number): Promise<Told[]> {
     const { pool } = this.#context;
+    const told: Told[] = [];
     let oldCount = 0;
-    const faultOf = (answer: MetadataResponse): OttlaError | undefined => {
+    let from: BrokerConnection | undefined;
+    const faultOf = (answer: MetadataResponse, answerer: BrokerConnection): OttlaError | undefined => {
+      from = answerer;
       if (!pool.isOld(answer) || ++oldCount >= OLD_ANSWERS_MAX) return undefined;
       return new OttlaError("BROKER_NOT_AVAILABLE", "the broker knows less of the cluster than this client");
     };
-    return await turnPages(async (after) => {
+    await turnPages(async (after) => {
       const request = { topics, after, barrier: false };
+      const timeoutMs = this.#leftMs(deadlineMs);
       const page = await callAny(this.#context, API.METADATA, request, { timeoutMs, faultOf });
-      pool.learn(page);
+      pool.learn(page, from);
+      told.push({ page, from });
       return page;
     });
+    return told;
   }
 
   /** Pages that all show the same state: read again while changes come in between. */
