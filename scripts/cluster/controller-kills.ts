@@ -17,6 +17,7 @@ export interface KillReport {
   readonly acknowledged: number;
   readonly refused: number;
   readonly unknown: number;
+  readonly deleted: number;
   /** Topics that exist without an acknowledgement, of unknown outcome. */
   readonly unknownThere: number;
   /** What is wrong, in words. */
@@ -27,7 +28,7 @@ export const LIMITS = { gapMs: 3000, healthyMs: 3000 } as const;
 
 export interface Outcome {
   readonly name: string;
-  readonly outcome: "ok" | "refused" | "unknown";
+  readonly outcome: "ok" | "refused" | "unknown" | "deleted" | "deletion unknown";
   readonly topicId?: string;
   readonly atMs: number;
 }
@@ -82,8 +83,7 @@ async function withCluster(cluster: LocalCluster, kills: number, say: (line: str
     const sorted = gaps.map(({ gapMs }) => gapMs).sort((left, right) => left - right);
     const gapMaxMs = sorted.at(-1) ?? 0;
     const gapP90Ms = sorted[Math.ceil(sorted.length * 0.9) - 1] ?? 0;
-    const { acknowledged, refused, unknown } = maker.counts;
-    return { kills, healthyMs, gapMaxMs, gapP90Ms, gaps, acknowledged, refused, unknown, unknownThere, faults };
+    return { kills, healthyMs, gapMaxMs, gapP90Ms, gaps, ...maker.counts, unknownThere, faults };
   } finally {
     await maker.stop();
     await client.close();
@@ -122,9 +122,14 @@ class TopicMaker {
     });
   }
 
-  get counts(): { readonly acknowledged: number; readonly refused: number; readonly unknown: number } {
+  get counts(): Pick<KillReport, "acknowledged" | "refused" | "unknown" | "deleted"> {
     const count = (kind: Outcome["outcome"]): number => this.outcomes.filter(({ outcome }) => outcome === kind).length;
-    return { acknowledged: count("ok"), refused: count("refused"), unknown: count("unknown") };
+    return {
+      acknowledged: count("ok"),
+      refused: count("refused"),
+      unknown: count("unknown"),
+      deleted: count("deleted"),
+    };
   }
 
   /** So many more creations have succeeded. */
@@ -183,16 +188,22 @@ export function compare(
   const ids = new Map(topics.map(({ name, topicId }) => [name, topicId]));
   const faults: string[] = [];
   let unknownThere = 0;
-  for (const { name, outcome, topicId } of outcomes) {
+  for (const [name, { outcome, topicId }] of lastOf(outcomes)) {
     const id = ids.get(name);
     ids.delete(name);
     if (outcome === "ok" && id !== topicId)
       faults.push(`node ${node}: ${name} was made with the id ${topicId}, now ${id ?? "it is not there"}`);
     if (outcome === "refused" && id !== undefined) faults.push(`node ${node}: ${name} was refused, and is there`);
+    if (outcome === "deleted" && id !== undefined) faults.push(`node ${node}: ${name} was deleted, and is there`);
     if (outcome === "unknown" && id !== undefined) unknownThere++;
   }
   for (const name of ids.keys()) faults.push(`node ${node}: ${name} is there, and nobody asked for it`);
   return { faults, unknownThere };
+}
+
+/** What was told last of each name; each is created once and deleted once at most. */
+function lastOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Outcome> {
+  return new Map(outcomes.map((outcome) => [outcome.name, outcome]));
 }
 
 /** The longest time without a success of those that ended after this moment. */

@@ -73,7 +73,7 @@ export class LocalCluster {
   }
 
   async start(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "start", String(nodeId), "--data-dir", this.dataDir]);
+    await this.#command(["cluster", "start", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
   }
 
   /** In order; after it nothing runs. */

@@ -7,7 +7,8 @@ const told = (name: string, outcome: Outcome["outcome"], atMs: number, topicId?:
 const there = (name: string, topicId: string) => ({ name, topicId });
 
 describe("what a node shows against what was told", () => {
-  const outcomes = [told("a", "ok", 1, "id1"), told("b", "refused", 2), told("c", "unknown", 3)];
+  const gone = [told("d", "ok", 4, "id4"), told("d", "deleted", 5)];
+  const outcomes = [told("a", "ok", 1, "id1"), told("b", "refused", 2), told("c", "unknown", 3), ...gone];
 
   it("is right with and without what nobody was told", () => {
     expect(compare(1, [there("a", "id1")], outcomes)).toEqual({ faults: [], unknownThere: 0 });
@@ -18,6 +19,7 @@ describe("what a node shows against what was told", () => {
     ["an acknowledged topic is lost", [], "a was made with the id id1, now it is not there"],
     ["it has another id", [there("a", "id9")], "a was made with the id id1, now id9"],
     ["a refused one appears", [there("a", "id1"), there("b", "id2")], "b was refused, and is there"],
+    ["a deleted one is there", [there("a", "id1"), there("d", "id4")], "d was deleted, and is there"],
     ["one appears that nobody asked for", [there("a", "id1"), there("z", "id2")], "z is there, and nobody asked"],
   ])("%s", (_, topics, words) => {
     const { faults } = compare(2, topics, outcomes);
