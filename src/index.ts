@@ -30,6 +30,7 @@ export type {
   Headers,
   MetadataQuery,
   MetadataView,
+  OffsetsOptions,
   OutgoingRecord,
   PartitionInfo,
   PartitionOffsets,
@@ -139,7 +140,7 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   const { config } = resolveConfig([new Map(settings)]);
   const logging = options.logger === undefined ? {} : { logger: options.logger };
   const { broker } = await composeNode(config, options.logger ?? silentLogger);
-  await startUnless(options.signal, broker);
+  await keepingAlive(startUnless(options.signal, broker));
   const clients = new Set<Client>();
   let closing: Promise<void> | undefined;
   const stop = async () => {
@@ -156,7 +157,7 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
     },
     onFatal: (callback) => broker.onFatal(callback),
     close: () => {
-      closing ??= stop();
+      closing ??= keepingAlive(stop());
       return closing;
     },
   };
@@ -174,6 +175,19 @@ async function startUnless(signal: AbortSignal | undefined, broker: Pick<Broker,
     throw isAborted() ? aborted() : thrown;
   } finally {
     signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/**
+ * The process goes on until the promise settles: a broker's timers alone do not keep it alive, and a node that waits for its peers has
+ * nothing but timers.
+ */
+async function keepingAlive<T>(promise: Promise<T>): Promise<T> {
+  const alive = setInterval(() => undefined, 2 ** 30);
+  try {
+    return await promise;
+  } finally {
+    clearInterval(alive);
   }
 }
 

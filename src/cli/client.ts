@@ -90,7 +90,18 @@ type Fields = Readonly<Record<string, unknown>>;
 const WORDED: Readonly<Record<string, (fields: Fields) => string>> = {
   broker_lost: ({ address }) => `lost the broker at ${textOf(address)}, trying again`,
   broker_back: ({ address }) => `the broker at ${textOf(address)} is back`,
+  partitions_wait: (fields) => `waiting for ${partitionsOf(fields)}: ${textOf(fields["reason"])}`,
+  partitions_go_on: (fields) => `${partitionsOf(fields)}: going on`,
 };
+
+const PARTITIONS_TOLD_MAX = 12;
+
+function partitionsOf({ topic, partitions }: Fields): string {
+  const all = Array.isArray(partitions) ? (partitions as readonly unknown[]) : [];
+  const more = all.length > PARTITIONS_TOLD_MAX ? ` and ${all.length - PARTITIONS_TOLD_MAX} partitions more` : "";
+  const names = all.slice(0, PARTITIONS_TOLD_MAX).map((partition) => `${textOf(topic)}-${String(partition)}`);
+  return `${names.join(", ")}${more}`;
+}
 
 export interface RemarkStyle {
   /** Below 0: quiet. */

@@ -1,5 +1,5 @@
 // The public types of an admin: topics, configuration, the cluster and its quorum.
-import type { ErrorName } from "../model/errors.ts";
+import type { ErrorName, OttlaError } from "../model/errors.ts";
 import type { TopicConfigKey } from "../model/config.ts";
 import type { ConfigSource, QuorumRole } from "../wire/native/apis.ts";
 
@@ -30,6 +30,16 @@ export interface PartitionOffsets {
   readonly startOffset: number;
   /** Exclusive: one past the last record that can be read. */
   readonly endOffset: number;
+  /** With `partial`: why both are -1. Not there: they are known. */
+  readonly error?: OttlaError;
+}
+
+export interface OffsetsOptions extends CallOptions {
+  /**
+   * True: a partition without a leader is told with -1 and its `error`, at once; so is one whose leader does not answer until `timeoutMs`.
+   * Default false: all are waited for, and the call rejects, naming the ones that are missing.
+   */
+  readonly partial?: boolean;
 }
 
 export interface BrokerInfo {
@@ -177,7 +187,7 @@ export interface Admin {
   /** As one broker knows it. Rejects at once when that one does not answer. */
   describeMetadata(query?: MetadataQuery): Promise<MetadataView>;
   /** Asks the leaders of all partitions; rejects when one stays without a leader. */
-  offsets(topic: string): Promise<PartitionOffsets[]>;
+  offsets(topic: string, options?: OffsetsOptions): Promise<PartitionOffsets[]>;
 
   /** All of the changes or none. */
   alterTopicConfigs(topic: string, changes: ConfigChanges, options?: AlterOptions): Promise<void>;

@@ -24,6 +24,7 @@ import type {
   DeleteTopicOptions,
   MetadataQuery,
   MetadataView,
+  OffsetsOptions,
   PartitionOffsets,
   QuorumInfo,
   ReadOptions,
@@ -34,7 +35,7 @@ import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { changeAtController, drawRequestId } from "./controller.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
-import { lookUpOffsets } from "./offset-lookup.ts";
+import { findOffsets, lookUpOffsets } from "./offset-lookup.ts";
 import {
   aBoolean,
   aDuration,
@@ -60,6 +61,7 @@ const CREATE_CHECKS: Checks<CreateTopicOptions> = {
 };
 const DELETE_CHECKS: Checks<DeleteTopicOptions> = { wait: aBoolean, signal: aSignal, timeoutMs: aDuration() };
 const READ_CHECKS: Checks<ReadOptions> = { linearizable: aBoolean, timeoutMs: aDuration() };
+const OFFSETS_CHECKS: Checks<OffsetsOptions> = { partial: aBoolean, timeoutMs: aDuration() };
 const VIEW_CHECKS: Checks<MetadataQuery> = {
   topics: aListOf(aText, "topic names"),
   from: (value) => (value === "controller" ? undefined : anInteger(0)(value) && 'a node id or "controller"'),
@@ -148,19 +150,22 @@ export class AdminImpl implements Admin {
     return await this.#context.metadata.view(from, topics, timeoutMs);
   }
 
-  async offsets(topic: string): Promise<PartitionOffsets[]> {
+  async offsets(topic: string, options: OffsetsOptions = {}): Promise<PartitionOffsets[]> {
     checkTopicName(topic);
-    const { partitions } = await this.#context.metadata.refresh(topic);
+    checkOptions("offsets", options, OFFSETS_CHECKS);
+    const { alarms, metadata } = this.#context;
+    const { partial = false, timeoutMs = CALL_TIMEOUT_MS } = options;
+    const deadlineMs = alarms.nowMs() + timeoutMs;
+    const { partitions } = await metadata.refresh(topic, timeoutMs);
     const queries = partitions.flatMap(({ index }) => [
       { topic, partition: index, timestamp: EARLIEST_TIMESTAMP },
       { topic, partition: index, timestamp: LATEST_TIMESTAMP },
     ]);
-    const found = await lookUpOffsets(this.#context, queries);
-    return partitions.map(({ index }, at) => ({
-      partition: index,
-      startOffset: found[2 * at] ?? -1,
-      endOffset: found[2 * at + 1] ?? -1,
-    }));
+    const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
+    const found = partial
+      ? await findOffsets(this.#context, queries, { timeoutMs: leftMs, isPartial: true })
+      : await lookUpOffsets(this.#context, queries, leftMs);
+    return partitions.map(({ index }, at) => offsetsOf(index, found.slice(2 * at, 2 * at + 2)));
   }
 
   async alterTopicConfigs(topic: string, changes: ConfigChanges, options: AlterOptions = {}): Promise<void> {
@@ -255,6 +260,13 @@ export class AdminImpl implements Admin {
       await orAborted(alarms.sleep(waitMs), signal);
     }
   }
+}
+
+function offsetsOf(partition: number, found: readonly (number | OttlaError)[]): PartitionOffsets {
+  const [startOffset = -1, endOffset = -1] = found;
+  if (typeof startOffset !== "number") return { partition, startOffset: -1, endOffset: -1, error: startOffset };
+  if (typeof endOffset !== "number") return { partition, startOffset: -1, endOffset: -1, error: endOffset };
+  return { partition, startOffset, endOffset };
 }
 
 /** After a change: undefined = there is no such topic, for sure. null = nobody could say. */

@@ -1,5 +1,6 @@
 // What a consumer knows of one partition that it reads.
 import type { TopicId } from "../model/ids.ts";
+import type { OttlaError } from "../model/errors.ts";
 import type { StartPosition } from "./types.ts";
 
 export class ConsumerPartition {
@@ -14,7 +15,9 @@ export class ConsumerPartition {
   /** Where to go, still to be looked up. */
   start: StartPosition | undefined;
   isResolving = false;
-  /** Where reading ends by itself (untilEnd), exclusive. */
+  /** Reading ends by itself (untilEnd). */
+  readonly wantsEnd: boolean;
+  /** Where, exclusive; undefined until known. */
   endOffset: number | undefined;
   /** It was told to start beyond its end: only the leader knows whether there is such an offset. */
   mustProbe = false;
@@ -27,6 +30,12 @@ export class ConsumerPartition {
   isBlocked = false;
   /** Failures in a row. */
   failureCount = 0;
+  /** Those of them that were no answer at all. */
+  timeoutCount = 0;
+  /** Its leader was asked, or looked for, and nothing has come of it; undefined: what was asked last was answered. */
+  waitingSinceMs: number | undefined;
+  /** The last failure, in words that do not name the partition. */
+  lastError: OttlaError | undefined;
   /** Those of them that say that what is stored here is damaged. */
   damageCount = 0;
   /** Offset at which a fetched batch was damaged last, and how often in a row. */
@@ -36,10 +45,16 @@ export class ConsumerPartition {
   /** Fetched and not yet given. */
   bufferedBytes = 0;
 
-  constructor(topic: string, index: number, start: StartPosition) {
+  constructor(topic: string, index: number, options: { readonly start: StartPosition; readonly wantsEnd: boolean }) {
     this.topic = topic;
     this.index = index;
-    this.start = start;
+    this.start = options.start;
+    this.wantsEnd = options.wantsEnd;
+  }
+
+  /** Only the leader can say where it starts or ends. */
+  get needsLookUp(): boolean {
+    return this.start !== undefined || (this.wantsEnd && this.endOffset === undefined);
   }
 
   get isAtEnd(): boolean {
@@ -66,5 +81,11 @@ export class ConsumerPartition {
     this.start = undefined;
     this.isResolving = false;
     this.position = this.fetchOffset = offset;
+  }
+
+  /** The leader answered. */
+  heard(): void {
+    this.failureCount = this.missingCount = this.damageCount = this.timeoutCount = 0;
+    this.waitingSinceMs = this.lastError = undefined;
   }
 }

@@ -9,7 +9,6 @@ import { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { type Chunk, Fetcher } from "./fetcher.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { resolveStarts } from "./offset-lookup.ts";
 import {
   aBoolean,
   aDuration,
@@ -25,6 +24,7 @@ import {
 } from "./options.ts";
 import { isConfirmedGone } from "./stale.ts";
 import { startPositionFault } from "./start-position.ts";
+import { failureOfPartitions } from "./unreadable.ts";
 import type { ConsumedRecord, Consumer, ConsumerOptions, RecordBatchView, StartPosition } from "./types.ts";
 
 const DEFAULTS = {
@@ -35,6 +35,7 @@ const DEFAULTS = {
   maxBytes: 8 * 1024 * 1024,
   maxPartitionBytes: 1024 * 1024,
   onOutOfRange: "start",
+  timeoutMs: CALL_TIMEOUT_MS,
 } as const;
 
 const CHECKS: Checks<ConsumerOptions> = {
@@ -47,6 +48,7 @@ const CHECKS: Checks<ConsumerOptions> = {
   maxBytes: anInteger(1),
   maxPartitionBytes: anInteger(1),
   onOutOfRange: oneOf("start", "end", "error"),
+  timeoutMs: aDuration(),
   signal: aSignal,
 };
 
@@ -71,6 +73,10 @@ export class ConsumerImpl implements Consumer {
   #isIterated = false;
   #isClosed = false;
   #wake: (() => void) | undefined;
+  #markClosed: () => void = () => undefined;
+  readonly #closed = new Promise<void>((resolve) => {
+    this.#markClosed = resolve;
+  });
 
   constructor(context: ClientContext, options: ConsumerOptions, onClosed: () => void) {
     checkOptions("consumer", options, CHECKS);
@@ -157,6 +163,7 @@ export class ConsumerImpl implements Consumer {
       this.#fetcher?.stop();
       this.#options.signal?.removeEventListener("abort", this.#onAbort);
       this.#notify();
+      this.#markClosed();
       this.#onClosed();
     }
     return Promise.resolve();
@@ -181,16 +188,14 @@ export class ConsumerImpl implements Consumer {
   /** The next batch with something to give; undefined at the end, after close() and after an abort. */
   async #nextGiven(): Promise<Given | undefined> {
     try {
-      if (this.#fetcher === undefined && !this.#isClosed) await this.#begin();
+      if (this.#fetcher === undefined && !this.#isClosed) await Promise.race([this.#begin(), this.#closed]);
       for (;;) {
         if (this.#isClosed) return undefined;
         const given = this.#takeBuffered();
         if (given !== undefined) return given;
         if (this.#fetcher?.failure !== undefined) throw this.#fetcher.failure;
         if (this.#options.untilEnd && this.#partitions.every((partition) => partition.isAtEnd)) break;
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+        await this.#untilProgress();
       }
     } catch (error) {
       if (this.#isClosed) return undefined;
@@ -199,6 +204,29 @@ export class ConsumerImpl implements Consumer {
     }
     await this.close();
     return undefined;
+  }
+
+  /** With untilEnd, partitions of which nothing comes are not waited for any longer than `timeoutMs`: throws when no others are left. */
+  async #untilProgress(): Promise<void> {
+    const { alarms } = this.#context;
+    const { timeoutMs, untilEnd } = this.#options;
+    const progress = new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    if (!untilEnd || timeoutMs === Number.POSITIVE_INFINITY) return progress;
+    const nowMs = alarms.nowMs();
+    const left = this.#partitions.filter((partition) => !partition.isAtEnd);
+    const dueMs = Math.max(...left.map(({ waitingSinceMs }) => (waitingSinceMs ?? nowMs) + timeoutMs));
+    if (dueMs > nowMs) {
+      const alarm = alarms.after(dueMs - nowMs, () => this.#notify());
+      return progress.finally(() => alarm.cancel());
+    }
+    const failures = left.map(({ topic, index, lastError }) => {
+      const error = lastError ?? new OttlaError("REQUEST_TIMED_OUT", "its leader does not answer");
+      return { topic, partition: index, error };
+    });
+    const others = left.length < this.#partitions.length ? "; all other partitions were read to their end" : "";
+    throw failureOfPartitions(failures, ` (waited for ${timeoutMs} ms)${others}`);
   }
 
   async #begin(): Promise<void> {
@@ -211,24 +239,11 @@ export class ConsumerImpl implements Consumer {
         if (partitionOf(topic, index) === undefined) {
           throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${name} has no partition ${index}`);
         }
-        partitions.push(new ConsumerPartition(name, index, from));
+        partitions.push(new ConsumerPartition(name, index, { start: from, wantsEnd: untilEnd }));
       }
     }
     this.#partitions = partitions;
     for (const { topic, partition, to } of this.#seeks) this.#find(topic, partition).start = to;
-    const queries = partitions.map(({ topic, index, start }) => ({
-      topic,
-      partition: index,
-      from: start ?? from,
-      wantsEnd: untilEnd,
-    }));
-    const found = await resolveStarts(this.#context, queries);
-    for (const [index, partition] of partitions.entries()) {
-      partition.arrive(found[index]?.offset ?? 0);
-      const endOffset = found[index]?.endOffset;
-      partition.endOffset = endOffset;
-      partition.mustProbe = endOffset !== undefined && partition.position > endOffset;
-    }
     if (this.#isClosed) return;
     this.#fetcher = new Fetcher(this.#context, this.#options, { partitions, onProgress: () => this.#notify() });
     this.#fetcher.plan();
@@ -237,7 +252,8 @@ export class ConsumerImpl implements Consumer {
   /** That the topic does not exist must be certain. */
   #lookUp(name: string): Promise<TopicMetadata> {
     const { alarms, metadata } = this.#context;
-    return retrying(this.#context, alarms.nowMs() + CALL_TIMEOUT_MS, () => metadata.refresh(name), isConfirmedGone);
+    const deadlineMs = alarms.nowMs() + this.#options.timeoutMs;
+    return retrying(this.#context, deadlineMs, (leftMs) => metadata.refresh(name, leftMs), isConfirmedGone);
   }
 
   #takeBuffered(): Given | undefined {

@@ -4,6 +4,7 @@
 import { keepable } from "../base/bytes.ts";
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
+import type { TopicId } from "../model/ids.ts";
 import { forEachBatch, lastOffsetAt } from "../model/record-batch.ts";
 import { API, EARLIEST_TIMESTAMP, type FetchResponse, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
@@ -11,8 +12,10 @@ import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { lookUpOffsets, resolveStarts } from "./offset-lookup.ts";
-import { isConfirmedGone, isDamage, isStale, MISSING_MAX } from "./stale.ts";
+import { askStarts, lookUpOffsets, type Start, STARTS_MAX } from "./offset-lookup.ts";
+import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
+import { noLeader } from "./unreadable.ts";
+import { WaitNotes } from "./wait-notes.ts";
 
 export interface FetchSettings {
   readonly minBytes: number;
@@ -34,7 +37,6 @@ export interface Chunk {
 interface Fetch {
   readonly link: BrokerLink;
   readonly partitions: readonly ConsumerPartition[];
-  readonly versions: readonly number[];
   readonly maxBytes: number;
 }
 
@@ -46,12 +48,13 @@ interface Ready {
 const FETCHES_PER_BROKER_MAX = 4;
 /** Entries per request, so that they fit an envelope. */
 const ENTRIES_MAX = 512;
-const FAILURES_TO_WARN = 8;
 /** Answers in a row that what is stored is damaged: then asking again helps no more. */
 const DAMAGE_MAX = 5;
 /** Steps of the back-off that are left out then: about 3 s for all tries. */
 const DAMAGE_BACKOFF_STEPS = 4;
-/** What a broker may take beyond the long poll. */
+/** What a broker gets beyond the long poll before the question is asked again, perhaps of another one: more with each try, for slow disks. */
+const FIRST_ANSWER_TIMEOUT_MS = 3_000;
+const ANSWER_TIMEOUT_FACTOR = 4;
 const ANSWER_TIMEOUT_MS = 30_000;
 
 export class Fetcher {
@@ -62,6 +65,7 @@ export class Fetcher {
   readonly #chunks = new Ring<Chunk>();
   readonly #underWay = new Map<BrokerLink, number>();
   readonly #connecting = new Set<BrokerLink>();
+  readonly #notes: WaitNotes;
   #bufferedBytes = 0;
   #reservedBytes = 0;
   #turn = 0;
@@ -79,6 +83,7 @@ export class Fetcher {
     this.#settings = settings;
     this.#partitions = world.partitions;
     this.#onProgress = world.onProgress;
+    this.#notes = new WaitNotes(context);
   }
 
   /** Ends the reading, once what was fetched before it has been given. */
@@ -98,6 +103,7 @@ export class Fetcher {
 
   stop(): void {
     this.#isStopped = true;
+    this.#notes.close();
     this.#chunks.clear();
   }
 
@@ -127,7 +133,7 @@ export class Fetcher {
   }
 
   #planNow(): void {
-    this.#resolveStarts();
+    this.#lookUpStarts();
     const groups = new Map<BrokerLink, Ready[]>();
     const count = this.#partitions.length;
     this.#turn = (this.#turn + 1) % Math.max(1, count);
@@ -140,17 +146,17 @@ export class Fetcher {
   }
 
   #wantsFetch(partition: ConsumerPartition): boolean {
-    if (partition.fetchOffset < 0 || partition.fetch !== undefined || partition.isBlocked) return false;
+    if (partition.fetchOffset < 0 || partition.needsLookUp) return false;
+    if (partition.fetch !== undefined || partition.isBlocked) return false;
     const { endOffset, fetchOffset } = partition;
     if (endOffset !== undefined && fetchOffset >= endOffset && !partition.mustProbe) return false;
     return partition.bufferedBytes < 2 * this.#settings.maxPartitionBytes;
   }
 
   #assign(partition: ConsumerPartition, groups: Map<BrokerLink, Ready[]>): void {
-    const topic = this.#context.metadata.peek(partition.topic);
-    const metadata = partitionOf(topic, partition.index);
-    const link = metadata === undefined ? undefined : this.#context.pool.linkOfNode(metadata.leader);
-    if (topic === undefined || metadata === undefined || link === undefined) return this.#block(partition, true);
+    const leader = this.#leaderOf(partition);
+    if (leader === undefined) return this.#refused(partition, noLeader());
+    const { topic, metadata, link } = leader;
     if (partition.topicId !== undefined && partition.topicId !== topic.topicId) {
       partition.topicId = topic.topicId;
       return this.#lose(
@@ -163,6 +169,13 @@ export class Fetcher {
     const group = groups.get(link);
     if (group === undefined) groups.set(link, [ready]);
     else group.push(ready);
+  }
+
+  #leaderOf({ topic: name, index }: ConsumerPartition) {
+    const topic = this.#context.metadata.peek(name);
+    const metadata = partitionOf(topic, index);
+    const link = metadata === undefined ? undefined : this.#context.pool.linkOfNode(metadata.leader);
+    return topic === undefined || metadata === undefined || link === undefined ? undefined : { topic, metadata, link };
   }
 
   #fetchFrom(link: BrokerLink, ready: readonly Ready[]): void {
@@ -179,6 +192,7 @@ export class Fetcher {
   #connect(link: BrokerLink, ready: readonly Ready[]): void {
     if (this.#connecting.has(link)) return;
     this.#connecting.add(link);
+    for (const { partition } of ready) this.#asked(partition);
     link.get().then(
       () => {
         this.#connecting.delete(link);
@@ -199,9 +213,12 @@ export class Fetcher {
     const roomBytes = Math.min(maxBytes, ready.length * maxPartitionBytes, 2 * maxBytes - takenBytes);
     if (link.current === undefined || (roomBytes < Math.min(maxBytes, maxPartitionBytes) && takenBytes > 0)) return;
     const partitions = ready.map(({ partition }) => partition);
-    const versions = partitions.map((partition) => partition.version);
-    const fetch: Fetch = { link, partitions, versions, maxBytes: Math.max(1, roomBytes) };
-    for (const partition of partitions) partition.fetch = fetch;
+    const fetch: Fetch = { link, partitions, maxBytes: Math.max(1, roomBytes) };
+    for (const partition of partitions) {
+      partition.fetch = fetch;
+      this.#asked(partition);
+    }
+    const answerMs = answerTimeoutMs(partitions);
     this.#reservedBytes += fetch.maxBytes;
     this.#underWay.set(link, (this.#underWay.get(link) ?? 0) + 1);
     const entries = ready.map(({ partition, leaderEpoch }) => ({
@@ -216,7 +233,8 @@ export class Fetcher {
       {
         request: { maxWaitMs, minBytes, maxBytes: fetch.maxBytes, entries },
         bodies: [],
-        timeoutMs: maxWaitMs + ANSWER_TIMEOUT_MS,
+        timeoutMs: maxWaitMs + answerMs,
+        isPatient: answerMs < ANSWER_TIMEOUT_MS,
       },
       {
         onAnswer: (response, bodies, isLast) => this.#onPart(fetch, { response, bodies, isLast }),
@@ -231,7 +249,8 @@ export class Fetcher {
   ): void {
     for (const entry of part.response.entries) {
       const partition = fetch.partitions[entry.index];
-      if (this.#isStopped || partition === undefined || fetch.versions[entry.index] !== partition.version) continue;
+      // Void when the partition has moved meanwhile.
+      if (this.#isStopped || partition?.fetch !== fetch) continue;
       this.#onEntry(partition, entry, part.bodies[entry.body]);
     }
     if (part.isLast) this.#ended(fetch);
@@ -241,7 +260,7 @@ export class Fetcher {
   #onEntry(partition: ConsumerPartition, entry: FetchResponse["entries"][number], body: Uint8Array | undefined): void {
     if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition);
     if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error));
-    partition.failureCount = partition.missingCount = partition.damageCount = 0;
+    this.#heard(partition);
     partition.mustProbe = false;
     partition.highWatermark = entry.highWatermark;
     if (body === undefined || body.length === 0) return;
@@ -275,9 +294,11 @@ export class Fetcher {
   }
 
   #onFailure(fetch: Fetch, error: OttlaError): void {
+    const concerned = fetch.partitions.filter((partition) => partition.fetch === fetch);
     this.#ended(fetch);
-    for (const [index, partition] of fetch.partitions.entries()) {
-      if (partition.version === fetch.versions[index]) this.#refused(partition, error);
+    for (const partition of concerned) {
+      if (error.code === "REQUEST_TIMED_OUT") partition.timeoutCount++;
+      this.#refused(partition, error);
     }
   }
 
@@ -321,10 +342,11 @@ export class Fetcher {
       const where = `${partition.topic}-${partition.index} at offset ${partition.fetchOffset}`;
       return this.fail(new OttlaError(error.code, `${where}: ${error.message}`, { cause: error }));
     }
-    const fields = { topic: partition.topic, partition: partition.index, code: error.code, reason: error.message };
-    // Said aloud once, when it lasts.
-    if (partition.failureCount === FAILURES_TO_WARN) this.#context.logger.warn("fetch_keeps_failing", fields);
-    else this.#context.logger.debug("fetch_refused", fields);
+    const { topic, index } = partition;
+    this.#context.logger.debug("fetch_refused", { topic, partition: index, code: error.code, reason: error.message });
+    partition.lastError = error;
+    this.#asked(partition);
+    this.#notes.waits(topic, index, error.message);
     this.#block(partition, isStale(error.code));
   }
 
@@ -333,23 +355,25 @@ export class Fetcher {
     partition.isBlocked = true;
     partition.failureCount++;
     const attempt = partition.failureCount + (partition.damageCount > 0 ? DAMAGE_BACKOFF_STEPS : 0);
-    const waitMs = backoffMs(attempt, this.#context.rng);
+    const { alarms, rng } = this.#context;
+    const backMs = backoffMs(attempt, rng);
     const unblock = () => {
       partition.isBlocked = false;
       this.plan();
     };
     if (!isMetadataStale) {
-      this.#context.alarms.after(waitMs, unblock);
+      alarms.after(backMs, unblock);
       return;
     }
-    this.#context.metadata.refresh(partition.topic).then(
+    const unblockLater = () => alarms.after(togetherMs(backMs, alarms.nowMs(), partition.failureCount), unblock);
+    this.#context.metadata.refreshElsewhere(partition.topic).then(
       (topic) => {
         if (partitionOf(topic, partition.index) === undefined) this.#missing(partition);
-        this.#context.alarms.after(waitMs, unblock);
+        unblockLater();
       },
       (error: unknown) => {
         if (isConfirmedGone(asOttlaError(error))) this.#missing(partition);
-        this.#context.alarms.after(waitMs, unblock);
+        unblockLater();
       },
     );
   }
@@ -361,28 +385,77 @@ export class Fetcher {
     );
   }
 
-  /** Looks up where partitions start that do not know it. */
-  #resolveStarts(): void {
-    const lost = this.#partitions.filter((partition) => partition.start !== undefined && !partition.isResolving);
-    if (lost.length === 0) return;
-    const versions = lost.map((partition) => partition.version);
-    const queries = lost.map(({ topic, index, start }) => ({
-      topic,
-      partition: index,
-      from: start ?? "start",
-      wantsEnd: false,
+  #asked(partition: ConsumerPartition): void {
+    partition.waitingSinceMs ??= this.#context.alarms.nowMs();
+  }
+
+  #heard(partition: ConsumerPartition): void {
+    partition.heard();
+    this.#notes.goesOn(partition.topic, partition.index);
+  }
+
+  /** Asks where partitions start and end that do not know it: each leader by itself, and each partition begins when its own answer is there. */
+  #lookUpStarts(): void {
+    const groups = new Map<BrokerLink, ConsumerPartition[]>();
+    for (const partition of this.#partitions) {
+      if (!partition.needsLookUp || partition.isResolving || partition.isBlocked) continue;
+      const link = this.#leaderOf(partition)?.link;
+      if (link === undefined) {
+        this.#refused(partition, noLeader());
+        continue;
+      }
+      const group = groups.get(link);
+      if (group === undefined) groups.set(link, [partition]);
+      else group.push(partition);
+    }
+    for (const [link, group] of groups) {
+      for (let from = 0; from < group.length; from += STARTS_MAX) {
+        this.#askStarts(link, group.slice(from, from + STARTS_MAX));
+      }
+    }
+  }
+
+  #askStarts(link: BrokerLink, partitions: readonly ConsumerPartition[]): void {
+    const versions = partitions.map((partition) => partition.version);
+    const starts = partitions.map((partition) => ({
+      topic: partition.topic,
+      topicId: this.#leaderOf(partition)?.topic.topicId as TopicId,
+      partition: partition.index,
+      from: partition.start,
+      wantsEnd: partition.wantsEnd && partition.endOffset === undefined,
     }));
-    for (const partition of lost) partition.isResolving = true;
-    resolveStarts(this.#context, queries).then(
-      (found) => {
-        for (const [index, partition] of lost.entries()) {
-          const offset = found[index]?.offset;
-          if (partition.version === versions[index] && offset !== undefined) partition.arrive(offset);
-        }
-        this.#onProgress();
-        this.plan();
-      },
-      (error: unknown) => this.fail(asOttlaError(error)),
+    for (const partition of partitions) {
+      partition.isResolving = true;
+      this.#asked(partition);
+    }
+    const take = (results: readonly (Start | OttlaError)[]) => {
+      for (const [at, partition] of partitions.entries()) {
+        const result = results[at];
+        if (partition.version === versions[at] && result !== undefined) this.#takeStart(partition, result);
+      }
+      this.#onProgress();
+      this.plan();
+    };
+    askStarts(this.#context, { link, starts, timeoutMs: answerTimeoutMs(partitions) }).then(take, (error: unknown) =>
+      this.fail(asOttlaError(error)),
     );
   }
+
+  #takeStart(partition: ConsumerPartition, result: Start | OttlaError): void {
+    partition.isResolving = false;
+    if (result instanceof OttlaError) {
+      if (result.code === "REQUEST_TIMED_OUT") partition.timeoutCount++;
+      return this.#refused(partition, result);
+    }
+    this.#heard(partition);
+    if (result.offset !== undefined) partition.arrive(result.offset);
+    if (result.endOffset === undefined) return;
+    partition.endOffset = result.endOffset;
+    partition.mustProbe = partition.position > result.endOffset;
+  }
+}
+
+function answerTimeoutMs(partitions: readonly ConsumerPartition[]): number {
+  const triedCount = Math.max(...partitions.map((partition) => partition.timeoutCount));
+  return Math.min(ANSWER_TIMEOUT_MS, FIRST_ANSWER_TIMEOUT_MS * ANSWER_TIMEOUT_FACTOR ** Math.min(triedCount, 8));
 }

@@ -1,19 +1,16 @@
-// Where offsets are: the start, the end, and the first record of a time, asked of the partitions' leaders.
-import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
-import {
-  API,
-  EARLIEST_TIMESTAMP,
-  LATEST_TIMESTAMP,
-  type ListOffsetsRequest,
-  type ListOffsetsResponse,
-  type PartitionMetadata,
-} from "../wire/native/apis.ts";
+// Where offsets are: the start, the end, and the first record of a time, asked of the partitions' leaders. Each partition for itself: one
+// without a leader, or whose leader hangs, holds up no other.
+import { asOttlaError, OttlaError } from "../model/errors.ts";
+import type { TopicId } from "../model/ids.ts";
+import { backoffMs } from "../link/backoff.ts";
+import { API, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
 import type { BrokerLink } from "./broker-link.ts";
-import { CALL_TIMEOUT_MS, retrying } from "./calls.ts";
+import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { isStale } from "./stale.ts";
+import { isConfirmedGone, isStale } from "./stale.ts";
 import type { StartPosition } from "./types.ts";
+import { failureOfPartitions, noLeader } from "./unreadable.ts";
 
 export interface OffsetQuery {
   readonly topic: string;
@@ -22,138 +19,177 @@ export interface OffsetQuery {
   readonly timestamp: number;
 }
 
+/** The offset, -1 where no record is that late; or why it is not known, in words that name no partition. */
+type Found = number | OttlaError;
+
+interface PlacedQuery extends OffsetQuery {
+  readonly topicId: TopicId;
+}
+
 /** Entries per request, so that they fit an envelope. */
 const ENTRIES_MAX = 512;
+/** Partitions whose starts one request may ask for: each takes up to three entries. */
+export const STARTS_MAX = Math.floor(ENTRIES_MAX / 3);
+/** What a leader gets to answer before the question is asked again, perhaps of another one; doubled with each try. */
+const TRY_TIMEOUT_MS = 3_000;
+/** A connection on which nothing at all came for so long is made anew. */
+const SILENT_MS = 11_000;
 
-interface Group {
-  readonly link: BrokerLink;
-  readonly indexes: number[];
-  readonly entries: ListOffsetsRequest["entries"][number][];
-}
-
-/** The offset for each query, -1 where no record is that late. Retries until it has all; rejects after a while or for good reason. */
-export async function lookUpOffsets(context: ClientContext, queries: readonly OffsetQuery[]): Promise<number[]> {
-  const found = new Map<number, number>();
-  await retrying(context, context.alarms.nowMs() + CALL_TIMEOUT_MS, async (leftMs) => {
-    const groups = await groupByLeader(context, queries, found);
-    for (const group of groups) await askGroup(context, { queries, group, found, leftMs });
-  });
-  return queries.map((_, index) => found.get(index) ?? -1);
-}
-
-async function askGroup(
-  context: ClientContext,
-  asked: {
-    readonly queries: readonly OffsetQuery[];
-    readonly group: Group;
-    readonly found: Map<number, number>;
-    readonly leftMs: number;
-  },
-): Promise<void> {
-  const { queries, group, found, leftMs } = asked;
-  let response: ListOffsetsResponse;
-  try {
-    const connection = await group.link.get();
-    response = await connection.call(API.LIST_OFFSETS, { entries: group.entries }, leftMs);
-  } catch (thrown) {
-    // The broker is away: its partitions may be led by another one soon.
-    const topics = new Set(group.indexes.map((index) => queries[index]?.topic ?? ""));
-    if (isStale(asOttlaError(thrown).code))
-      await Promise.allSettled([...topics].map((name) => context.metadata.refresh(name)));
-    throw thrown;
-  }
-  await take(context, { queries, group, response, found });
-}
-
-async function groupByLeader(
+/** The offset for each query. Retries until it has all; rejects after a while or for good reason, naming the partitions that are missing. */
+export async function lookUpOffsets(
   context: ClientContext,
   queries: readonly OffsetQuery[],
-  found: ReadonlyMap<number, number>,
-): Promise<Group[]> {
-  const groups: Group[] = [];
+  timeoutMs: number = CALL_TIMEOUT_MS,
+): Promise<number[]> {
+  const found = await findOffsets(context, queries, { timeoutMs, isPartial: false });
+  const failures = queries.flatMap(({ topic, partition }, index) => {
+    const error = found[index];
+    // Start and end of one partition fail together.
+    const isFirst = queries.findIndex((query) => query.topic === topic && query.partition === partition) === index;
+    return error instanceof OttlaError && isFirst ? [{ topic, partition, error }] : [];
+  });
+  if (found.some((offset) => typeof offset !== "number")) throw failureOfPartitions(failures);
+  return found as number[];
+}
+
+/** `isPartial`: partitions without a leader are not waited for. Rejects only when the client is closed. */
+export async function findOffsets(
+  context: ClientContext,
+  queries: readonly OffsetQuery[],
+  { timeoutMs, isPartial }: { readonly timeoutMs: number; readonly isPartial: boolean },
+): Promise<Found[]> {
+  const { alarms, rng } = context;
+  const deadlineMs = alarms.nowMs() + timeoutMs;
+  const found: Found[] = queries.map(() => noLeader());
+  let isGone = false;
+  for (let count = 1; ; count++) {
+    const leftMs = deadlineMs - alarms.nowMs();
+    const leaderless = await askLeaders(context, { queries, found, timeoutMs: tryMsOf(count, leftMs) });
+    const missing = [...found.entries()].filter(([, result]) => typeof result !== "number");
+    const waited = missing.filter(([index, error]) => isPassing(error) && !(isPartial && leaderless.has(index)));
+    const isHopeless = !isPartial && missing.some(([, error]) => !isPassing(error));
+    const pauseMs = backoffMs(count, rng);
+    if (waited.length === 0 || isHopeless || isGone || alarms.nowMs() + pauseMs >= deadlineMs) return found;
+    const stale = new Set(waited.flatMap(([index, error]) => (mayBeStale(error) ? [queries[index]?.topic ?? ""] : [])));
+    const refreshing = [...stale].map((name) => context.metadata.refreshElsewhere(name));
+    const refreshed = await alarms
+      .within(Promise.allSettled(refreshing), deadlineMs - alarms.nowMs(), noLeader)
+      .catch(() => []);
+    isGone = refreshed.some((result) => result.status === "rejected" && isConfirmedGone(asOttlaError(result.reason)));
+    await alarms.sleep(pauseMs);
+  }
+}
+
+const isPassing = (result: Found): boolean => result instanceof OttlaError && result.retriable;
+const mayBeStale = (result: Found): boolean => result instanceof OttlaError && isStale(result.code);
+const tryMsOf = (count: number, leftMs: number): number =>
+  Math.max(1, Math.min(leftMs, TRY_TIMEOUT_MS * 2 ** Math.min(count - 1, 10)));
+
+/** Asks all leaders at once, enters what they say. Returns the queries of partitions that have none. */
+async function askLeaders(
+  context: ClientContext,
+  asked: { readonly queries: readonly OffsetQuery[]; readonly found: Found[]; readonly timeoutMs: number },
+): Promise<Set<number>> {
+  const { queries, found, timeoutMs } = asked;
+  const groups: { link: BrokerLink; indexes: number[]; placed: PlacedQuery[] }[] = [];
+  const leaderless = new Set<number>();
   for (const [index, query] of queries.entries()) {
-    if (found.has(index)) continue;
-    const topic = await context.metadata.get(query.topic);
+    if (typeof found[index] === "number") continue;
+    const topic = context.metadata.peek(query.topic);
     const partition = partitionOf(topic, query.partition);
     const link = partition === undefined ? undefined : context.pool.linkOfNode(partition.leader);
-    if (link === undefined) throw await withoutLeader(context, query, partition);
-    let group = groups.find((other) => other.link === link && other.entries.length < ENTRIES_MAX);
-    if (group === undefined) groups.push((group = { link, indexes: [], entries: [] }));
+    if (link === undefined || topic === undefined) {
+      found[index] = topic !== undefined && partition === undefined ? doesNotExist() : noLeader();
+      leaderless.add(index);
+      continue;
+    }
+    let group = groups.find((other) => other.link === link && other.placed.length < ENTRIES_MAX);
+    if (group === undefined) groups.push((group = { link, indexes: [], placed: [] }));
     group.indexes.push(index);
-    group.entries.push({ topicId: topic.topicId, partition: query.partition, timestamp: query.timestamp });
+    group.placed.push({ ...query, topicId: topic.topicId });
   }
-  return groups;
+  const asking = groups.map(async ({ link, indexes, placed }) => {
+    const answers = await askOffsets(context, { link, queries: placed, timeoutMs });
+    for (const [position, index] of indexes.entries()) found[index] = answers[position] ?? noAnswer();
+  });
+  await Promise.all(asking);
+  return leaderless;
 }
 
-async function withoutLeader(
-  context: ClientContext,
-  query: OffsetQuery,
-  partition: PartitionMetadata | undefined,
-): Promise<OttlaError> {
-  const name = `${query.topic}-${query.partition}`;
-  const fresh = partitionOf(await context.metadata.refresh(query.topic), query.partition);
-  if (partition === undefined && fresh === undefined)
-    return new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${name} does not exist`);
-  return new OttlaError("NOT_LEADER_OR_FOLLOWER", `${name} has no leader`);
-}
+const doesNotExist = (): OttlaError => new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", "it does not exist");
+const noAnswer = (): OttlaError => new OttlaError("PROTOCOL_ERROR", "an answer without it");
 
-/** Throws the first error after all answers were taken, the metadata refreshed where that may help. */
-async function take(
-  context: ClientContext,
-  answered: {
-    readonly queries: readonly OffsetQuery[];
-    readonly group: Group;
-    readonly response: ListOffsetsResponse;
-    readonly found: Map<number, number>;
-  },
-): Promise<void> {
-  const { queries, group, response, found } = answered;
-  let failed: { readonly query: OffsetQuery; readonly error: ErrorName } | undefined;
-  for (const [position, index] of group.indexes.entries()) {
-    const entry = response.entries[position];
-    if (entry?.error === "NONE") found.set(index, entry.offset);
-    else failed ??= { query: queries[index] as OffsetQuery, error: entry?.error ?? "PROTOCOL_ERROR" };
+/** One question to one broker, at most ENTRIES_MAX queries. What the whole fails with, each of them does. */
+async function askOffsets(
+  { alarms }: ClientContext,
+  asked: { readonly link: BrokerLink; readonly queries: readonly PlacedQuery[]; readonly timeoutMs: number },
+): Promise<Found[]> {
+  const { link, queries, timeoutMs } = asked;
+  const deadlineMs = alarms.nowMs() + timeoutMs;
+  const entries = queries.map(({ topicId, partition, timestamp }) => ({ topicId, partition, timestamp }));
+  const late = () => new OttlaError("REQUEST_TIMED_OUT", `${link.address} takes no connection`);
+  try {
+    const connection = await alarms.within(link.get(), timeoutMs, late);
+    const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
+    const response = await connection.call(API.LIST_OFFSETS, { entries }, leftMs, { isPatient: leftMs < SILENT_MS });
+    return queries.map((_, position) => {
+      const entry = response.entries[position];
+      if (entry === undefined) return noAnswer();
+      return entry.error === "NONE" ? entry.offset : new OttlaError(entry.error);
+    });
+  } catch (thrown) {
+    const error = asOttlaError(thrown);
+    return queries.map(() => error);
   }
-  if (failed === undefined) return;
-  const { query, error } = failed;
-  if (isStale(error)) await context.metadata.refresh(query.topic);
-  throw new OttlaError(error, `${query.topic}-${query.partition}: ${new OttlaError(error).message}`);
 }
 
 export interface StartQuery {
   readonly topic: string;
+  readonly topicId: TopicId;
   readonly partition: number;
-  readonly from: StartPosition;
+  /** undefined: where it starts is known. */
+  readonly from: StartPosition | undefined;
   /** Also the end offset of now. */
   readonly wantsEnd: boolean;
 }
 
-/** Where each partition starts, and where it ends if asked. */
-export async function resolveStarts(
+export interface Start {
+  readonly offset: number | undefined;
+  readonly endOffset: number | undefined;
+}
+
+/** Where each partition starts, and where it ends if asked; all led by one broker, at most STARTS_MAX. */
+export async function askStarts(
   context: ClientContext,
-  starts: readonly StartQuery[],
-): Promise<{ readonly offset: number; readonly endOffset: number | undefined }[]> {
-  const queries: OffsetQuery[] = [];
-  const ask = (start: StartQuery, timestamp: number) =>
-    queries.push({ topic: start.topic, partition: start.partition, timestamp }) - 1;
+  asked: { readonly link: BrokerLink; readonly starts: readonly StartQuery[]; readonly timeoutMs: number },
+): Promise<(Start | OttlaError)[]> {
+  const { link, starts, timeoutMs } = asked;
+  const queries: PlacedQuery[] = [];
+  const ask = ({ topic, topicId, partition }: StartQuery, timestamp: number) =>
+    queries.push({ topic, topicId, partition, timestamp }) - 1;
   const plans = starts.map((start) => {
-    const { from } = start;
+    const { from, wantsEnd } = start;
     const isTimed = typeof from === "object" && "timestamp" in from;
     const needsStart = from === "start" || (typeof from === "object" && "fromEnd" in from);
-    const needsEnd = start.wantsEnd || from === "end" || (typeof from === "object" && !("offset" in from));
+    const needsEnd = wantsEnd || from === "end" || (typeof from === "object" && !("offset" in from));
     return {
       from,
-      wantsEnd: start.wantsEnd,
+      wantsEnd,
       start: needsStart ? ask(start, EARLIEST_TIMESTAMP) : undefined,
       end: needsEnd ? ask(start, LATEST_TIMESTAMP) : undefined,
       timed: isTimed ? ask(start, from.timestamp) : undefined,
     };
   });
-  const offsets = queries.length === 0 ? [] : await lookUpOffsets(context, queries);
-  const at = (index: number | undefined) => (index === undefined ? -1 : (offsets[index] ?? -1));
+  const offsets = queries.length === 0 ? [] : await askOffsets(context, { link, queries, timeoutMs });
   return plans.map((plan) => {
-    const bounds = { start: at(plan.start), end: at(plan.end), timed: at(plan.timed) };
-    return { offset: startOf(plan.from, bounds), endOffset: plan.wantsEnd ? bounds.end : undefined };
+    const results = [plan.start, plan.end, plan.timed].map((index) =>
+      index === undefined ? -1 : (offsets[index] ?? -1),
+    );
+    const failed = results.find((result) => typeof result !== "number");
+    if (failed !== undefined) return failed as OttlaError;
+    const [start = -1, end = -1, timed = -1] = results as number[];
+    const offset = plan.from === undefined ? undefined : startOf(plan.from, { start, end, timed });
+    return { offset, endOffset: plan.wantsEnd ? end : undefined };
   });
 }
 

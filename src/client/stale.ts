@@ -1,7 +1,7 @@
 // What errors say about the client's picture of the cluster.
 import type { ErrorName, OttlaError } from "../model/errors.ts";
 
-/** The metadata may be old: ask again before trying again. */
+/** The metadata may be old (a leader that hangs may have been replaced): ask again before trying again. */
 export function isStale(code: ErrorName): boolean {
   switch (code) {
     case "UNKNOWN_TOPIC_OR_PARTITION":
@@ -12,6 +12,7 @@ export function isStale(code: ErrorName): boolean {
     case "CONNECTION_LOST":
     case "CONNECTION_FAILED":
     case "BROKER_NOT_AVAILABLE":
+    case "REQUEST_TIMED_OUT":
       return true;
     default:
       return false;
@@ -30,6 +31,16 @@ export function isTopicGone(code: ErrorName): boolean {
 /** The controller itself said so: no broker that lags, and no cluster without a controller. */
 export function isConfirmedGone(error: OttlaError): boolean {
   return isTopicGone(error.code) && error.cause === undefined;
+}
+
+/** Looking on for a leader, clients ask for all partitions at once: their tries fall on common moments. */
+const TOGETHER_MS = 250;
+const TOGETHER_FROM = 4;
+
+/** How long to wait before the try after `failureCount` failures, instead of `waitMs`. */
+export function togetherMs(waitMs: number, nowMs: number, failureCount: number): number {
+  if (failureCount < TOGETHER_FROM) return waitMs;
+  return Math.ceil((nowMs + waitMs) / TOGETHER_MS) * TOGETHER_MS - nowMs;
 }
 
 /** Answers in a row that must say so before a topic that was there counts as gone; its name may be about to be made anew. */

@@ -135,6 +135,11 @@ export interface ConsumerOptions {
   readonly maxPartitionBytes?: number;
   /** Below log start or above the end: "start" (default), "end" or an OFFSET_OUT_OF_RANGE error that names the valid range. */
   readonly onOutOfRange?: "start" | "end" | "error";
+  /**
+   * How long the topics are looked for, and, with `untilEnd`, how long a partition is waited for that has no leader, or whose leader does
+   * not answer: then the iteration rejects, once all that can be had was given; the error names them. Default 30,000.
+   */
+  readonly timeoutMs?: number;
   /** Ends the iteration quietly, as close() does. */
   readonly signal?: AbortSignal;
 }

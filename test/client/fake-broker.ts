@@ -22,6 +22,8 @@ export interface FakePartition {
   startOffset: number;
   leaderEpoch: number;
   error?: ErrorName;
+  /** Default 1; -1 = none. */
+  leader?: number;
 }
 
 export interface FakeTopic {
@@ -44,7 +46,11 @@ type OneOf<Key extends ApiKey> = Extract<DecodedRequest, { readonly header: { re
 const EMPTY_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA" as Uuid;
 
 export class FakeBroker {
-  readonly topics = new Map<string, FakeTopic>();
+  readonly nodeId: NodeId;
+  readonly address: string;
+  /** Shared by the brokers of one cluster. */
+  readonly topics: Map<string, FakeTopic>;
+  readonly fleet: FakeBroker[];
   readonly requests: DecodedRequest[] = [];
   readonly connections: MessageConnection[] = [];
   readonly world: World;
@@ -66,8 +72,32 @@ export class FakeBroker {
   #listener: { close(): Promise<void> } | undefined;
   #produceRequestCount = 0;
 
-  constructor(world: World) {
+  #isPaused = false;
+  readonly #held: (() => void)[] = [];
+
+  constructor(world: World, first?: FakeBroker) {
     this.world = world;
+    this.topics = first?.topics ?? new Map();
+    this.fleet = first?.fleet ?? [];
+    this.nodeId = this.fleet.push(this) as number as NodeId;
+    this.address = first === undefined ? ADDRESS : `broker-${this.nodeId}:7070`;
+  }
+
+  /** Another broker of the same cluster. */
+  async join(): Promise<FakeBroker> {
+    const broker = new FakeBroker(this.world, this);
+    await broker.listen();
+    return broker;
+  }
+
+  /** As a stopped process: connections are taken, and nothing is looked at until it goes on. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    for (const handle of this.#held.splice(0)) handle();
   }
 
   static async start(world: World): Promise<FakeBroker> {
@@ -77,7 +107,7 @@ export class FakeBroker {
   }
 
   async listen(): Promise<void> {
-    this.#listener = await this.world.network.listen(ADDRESS, (connection) => this.#serve(connection));
+    this.#listener = await this.world.network.listen(this.address, (connection) => this.#serve(connection));
   }
 
   async stopListening(): Promise<void> {
@@ -153,7 +183,10 @@ export class FakeBroker {
       onReceive: (message) => {
         const assembled = assembler.push(message);
         if (assembled.kind === "broken") throw new Error(`broken: ${assembled.reason}`);
-        if (assembled.kind === "message") this.#handle(connection, assembled.message);
+        if (assembled.kind !== "message") return;
+        const handle = () => this.#handle(connection, assembled.message);
+        if (this.#isPaused) this.#held.push(handle);
+        else handle();
       },
       onClose: () => {},
       onDrain: () => {},
@@ -201,7 +234,7 @@ export class FakeBroker {
   #hello(): ApiTypes[typeof API.HELLO]["response"] {
     return {
       clusterId: EMPTY_TOPIC_ID,
-      nodeId: 1 as NodeId,
+      nodeId: this.nodeId,
       brokerEpoch: 1,
       software: "fake",
       apis: SUPPORTED_VERSIONS.map((row) => ({ ...row })),
@@ -217,7 +250,7 @@ export class FakeBroker {
     return {
       clusterId: EMPTY_TOPIC_ID,
       controllerId: 1,
-      brokers: [{ nodeId: 1, address: ADDRESS, isFenced: false }],
+      brokers: this.fleet.map(({ nodeId, address }) => ({ nodeId, address, isFenced: false })),
       topics: page.map((name) => this.#describe(name)),
       next: page.length < rest.length ? (page.at(-1) ?? null) : null,
       metadataEnd: -1,
@@ -236,7 +269,7 @@ export class FakeBroker {
       partitions: (topic?.partitions ?? []).map((partition, index) => ({
         index,
         error: partition.error ?? ("NONE" as const),
-        leader: 1,
+        leader: partition.leader ?? 1,
         leaderEpoch: partition.leaderEpoch,
         replicas: [1],
         isr: [1],
@@ -259,6 +292,7 @@ export class FakeBroker {
       const found = this.#find(entry.topicId, entry.partition);
       const body = bodies[index] as Uint8Array;
       if (found === undefined) return refusal("UNKNOWN_TOPIC_ID", "not appended");
+      if (!this.#leads(found.partition)) return refusal("NOT_LEADER_OR_FOLLOWER", "not appended");
       const { name: topic } = found;
       const verdict = this.onProduce({
         topic,
@@ -283,7 +317,7 @@ export class FakeBroker {
       const forced = found && this.onFetch({ topic: found.name, partition: entry.partition, offset: entry.offset });
       if (forced === "cut") return connection.close("cut by the test");
       const error =
-        found === undefined ? "UNKNOWN_TOPIC_ID" : (forced ?? this.#rangeError(found.partition, entry.offset));
+        found === undefined ? "UNKNOWN_TOPIC_ID" : (forced ?? this.#fetchError(found.partition, entry.offset));
       const end = found === undefined ? 0 : this.endOffset(found.partition);
       const body = error === undefined && found !== undefined ? this.#read(found.partition, entry) : undefined;
       if (body !== undefined) bodies.push(body);
@@ -340,7 +374,12 @@ export class FakeBroker {
     }
   }
 
-  #rangeError(partition: FakePartition, offset: number): ErrorName | undefined {
+  #leads(partition: FakePartition): boolean {
+    return (partition.leader ?? 1) === this.nodeId;
+  }
+
+  #fetchError(partition: FakePartition, offset: number): ErrorName | undefined {
+    if (!this.#leads(partition)) return "NOT_LEADER_OR_FOLLOWER";
     return offset < partition.startOffset || offset > this.endOffset(partition) ? "OFFSET_OUT_OF_RANGE" : undefined;
   }
 
@@ -362,6 +401,8 @@ export class FakeBroker {
       if (found === undefined)
         return { error: "UNKNOWN_TOPIC_ID" as const, offset: -1, timestamp: -1, leaderEpoch: -1 };
       const { partition } = found;
+      if (!this.#leads(partition))
+        return { error: "NOT_LEADER_OR_FOLLOWER" as const, offset: -1, timestamp: -1, leaderEpoch: -1 };
       let offset = -1;
       if (entry.timestamp === EARLIEST_TIMESTAMP) offset = partition.startOffset;
       else if (entry.timestamp === LATEST_TIMESTAMP) offset = this.endOffset(partition);

@@ -1,9 +1,10 @@
 // ottla consume: records of topics to stdout, as they are or in a format.
+import { orAborted } from "../../client/aborted.ts";
 import type { Client, Consumer, ConsumerOptions, RecordBatchView, StartPosition } from "../../client/types.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { ByteWriter } from "../byte-writer.ts";
-import { withClient } from "../client.ts";
+import { timeoutOf, withClient } from "../client.ts";
 import { type FormatPart, parseFormat, recordAsJson, writeRecord } from "../format.ts";
 import type { Invocation } from "../invocation.ts";
 import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
@@ -21,12 +22,13 @@ export interface ConsumeFlags {
 export async function consume({ args, flags, output }: Invocation<ConsumeFlags>): Promise<number> {
   const abort = new AbortController();
   const from = parseStartPosition(flags.offset, Date.now());
-  const options: ConsumerOptions = {
+  const options: CheckedOptions = {
     topics: args,
     from,
     // Whoever names an offset wants that one and no other.
     onOutOfRange: isOffset(from) ? "error" : "start",
     untilEnd: flags.exitAtEnd === true,
+    timeoutMs: timeoutOf(flags),
     signal: abort.signal,
     ...(flags.partitions === undefined ? {} : { partitions: parsePartitions(flags.partitions) }),
   };
@@ -42,7 +44,7 @@ export async function consume({ args, flags, output }: Invocation<ConsumeFlags>)
     };
     const off = onStopSignals({ onFirst, onAgain: endBySignal });
     try {
-      if (isOffset(from)) await refuseOutOfRange(client, options, from.offset);
+      if (isOffset(from)) await orAborted(refuseOutOfRange(client, options, from.offset), abort.signal);
       await printer.printAll(consumer);
       output.note(counted(printer.printed, "record"));
       return stopSignal === undefined ? EXIT.OK : exitCodeOfSignal(stopSignal);
@@ -64,12 +66,17 @@ const isOffset = (from: StartPosition): from is { readonly offset: number } =>
 
 const RANGES_TOLD_MAX = 5;
 
+type CheckedOptions = ConsumerOptions & { readonly timeoutMs: number };
+
 /** Says what range there is. Asked before: a consumer that stops at the end would take an offset behind it for the end. */
-async function refuseOutOfRange(client: Client, { topics, partitions }: ConsumerOptions, offset: number) {
+async function refuseOutOfRange(client: Client, options: CheckedOptions, offset: number): Promise<void> {
+  const { topics } = options;
   const faults: string[] = [];
   for (const topic of topics) {
-    const asked = (await client.admin().offsets(topic)).filter(
-      (entry) => partitions?.includes(entry.partition) ?? true,
+    // Those that nobody can tell of now are checked when they are read.
+    const all = await client.admin().offsets(topic, { partial: true, timeoutMs: options.timeoutMs });
+    const asked = all.filter(
+      ({ partition, error }) => error === undefined && (options.partitions?.includes(partition) ?? true),
     );
     for (const { partition, startOffset, endOffset } of asked) {
       if (offset < startOffset || offset > endOffset)

@@ -124,7 +124,7 @@ async function settle(
   if (acks !== 0 || end.kind === "interrupted") return undefined;
   return client
     .admin()
-    .offsets(topic)
+    .offsets(topic, { partial: true })
     .then(
       () => undefined,
       (thrown: Error) => thrown,

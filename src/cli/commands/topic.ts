@@ -8,6 +8,7 @@ import type {
   ReadOptions,
   TopicInfo,
 } from "../../client/types.ts";
+import { failureOfPartitions } from "../../client/unreadable.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { topicNameFault } from "../../model/topic-name.ts";
@@ -138,17 +139,9 @@ export async function topicDescribe(invocation: Invocation<DescribeFlags>): Prom
   const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
     const topic = await admin.describeTopic(name, read);
     // Offsets come from the leaders; without one the rest is still worth seeing.
-    const offsets = await admin.offsets(name).catch((thrown: unknown) => {
-      output.note(`offsets are not known: ${failureOf(thrown).message}`);
-      return [];
-    });
-    const byPartition = new Map(offsets.map((entry) => [entry.partition, entry]));
+    const byPartition = await knownOffsets(admin, name, invocation);
     if (output.isJson) {
-      const partitions = topic.partitions.map((partition) => ({
-        ...partition,
-        ...byPartition.get(partition.index),
-        partition: undefined,
-      }));
+      const partitions = topic.partitions.map((partition) => ({ ...partition, ...byPartition.get(partition.index) }));
       output.json("topic.describe", {
         ...topicSummary(topic),
         maxMessageBytes: topic.maxMessageBytes,
@@ -166,6 +159,26 @@ export async function topicDescribe(invocation: Invocation<DescribeFlags>): Prom
   // One table of all topics, so that a script reads one header.
   if (!output.isJson && rows.length > 0) output.table({ headers: DESCRIBE_COLUMNS, rows, right: [1, 2, 3, 6, 7] });
   return exitCode;
+}
+
+type KnownOffsets = ReadonlyMap<number, Pick<PartitionOffsets, "startOffset" | "endOffset">>;
+
+async function knownOffsets(admin: Admin, name: string, { flags, output }: Invocation): Promise<KnownOffsets> {
+  const offsets = await admin
+    .offsets(name, { partial: true, timeoutMs: timeoutOf(flags) })
+    .catch((thrown: unknown): PartitionOffsets[] => {
+      output.note(`offsets are not known: ${failureOf(thrown).message}`);
+      return [];
+    });
+  const failures = offsets.flatMap(({ partition, error }) =>
+    error === undefined ? [] : [{ topic: name, partition, error }],
+  );
+  if (failures.length > 0) {
+    const { message, hint } = failureOfPartitions(failures);
+    output.note(`offsets are not known of ${message} (${hint})`);
+  }
+  const known = offsets.filter(({ error }) => error === undefined);
+  return new Map(known.map(({ partition, startOffset, endOffset }) => [partition, { startOffset, endOffset }]));
 }
 
 async function describeSettings({ args, flags, output }: Invocation, read: ReadOptions): Promise<number> {
@@ -191,7 +204,7 @@ export async function topicAlter({ args, flags, output }: Invocation<AlterFlags>
 
 const DESCRIBE_COLUMNS = ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"];
 
-function partitionRows({ name, partitions }: TopicInfo, offsets: ReadonlyMap<number, PartitionOffsets>): string[][] {
+function partitionRows({ name, partitions }: TopicInfo, offsets: KnownOffsets): string[][] {
   return partitions.map((partition) => [
     name,
     String(partition.index),
