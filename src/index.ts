@@ -44,6 +44,7 @@ export type {
   StartPosition,
   TopicInfo,
   VoterInfo,
+  UnregisterOptions,
   VoterOptions,
 } from "./client/types.ts";
 export { murmur2, partitionOfKey } from "./client/partitioner.ts";

@@ -20,6 +20,7 @@ export function affectedBy(records: readonly MetadataRecord[], self: NodeId): Re
       case "register-broker":
       case "fence-broker":
       case "unfence-broker":
+      case "unregister-broker":
         if (record.nodeId === self) return EVERYTHING;
         break;
       case "broker-config":

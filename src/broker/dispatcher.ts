@@ -22,6 +22,7 @@ import { handleFetchMetadata } from "./handlers/37-fetch-metadata.ts";
 import { handleDescribeQuorum } from "./handlers/38-describe-quorum.ts";
 import { handleChangeQuorum } from "./handlers/39-change-quorum.ts";
 import { handleRaiseMetadataVersion } from "./handlers/40-raise-metadata-version.ts";
+import { handleUnregisterBroker } from "./handlers/41-unregister-broker.ts";
 import { API_NAMES } from "./metrics.ts";
 import { Request, type RequestOwner } from "./request.ts";
 import type { NodeServices, Services } from "./services.ts";
@@ -60,6 +61,7 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.DESCRIBE_QUORUM]: early(handleDescribeQuorum),
   [API.CHANGE_QUORUM]: early(handleChangeQuorum),
   [API.RAISE_METADATA_VERSION]: early(handleRaiseMetadataVersion),
+  [API.UNREGISTER_BROKER]: early(handleUnregisterBroker),
 };
 
 export class Dispatcher implements RequestOwner {
@@ -96,6 +98,10 @@ export class Dispatcher implements RequestOwner {
     this.inFlightCount--;
     metrics.answered(request.header.api, clock.monoMs() - request.receivedMs, failure !== undefined);
     request.connection.release(request.header, request.sizeBytes);
+  }
+
+  onUnencodable(request: Request<ApiKey>, error: OttlaError): void {
+    this.#node.logger.error("answer_not_encodable", { api: API_NAMES[request.header.api], message: error.message });
   }
 
   #handle(api: ApiKey, request: Request<ApiKey>): void {

@@ -25,6 +25,7 @@ export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.DESCRIBE_QUORUM]: "describe_quorum",
   [API.CHANGE_QUORUM]: "change_quorum",
   [API.RAISE_METADATA_VERSION]: "raise_metadata_version",
+  [API.UNREGISTER_BROKER]: "unregister_broker",
 };
 
 interface ApiMetrics {

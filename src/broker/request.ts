@@ -1,6 +1,6 @@
 // One request from receipt to answer: its deadline, the bytes it holds on the accounts, and the one way to answer it.
 import { assert } from "../base/assert.ts";
-import type { ErrorName } from "../model/errors.ts";
+import { type ErrorName, OttlaError } from "../model/errors.ts";
 import { API, type ApiKey, type ApiTypes } from "../wire/native/apis.ts";
 import { encodeAnswer, encodeResponse, isOneWay } from "../wire/native/codec.ts";
 import type { DecodedRequest, RequestHeader } from "../wire/native/protocol.ts";
@@ -9,6 +9,8 @@ import type { ClientConnection } from "./connection.ts";
 /** Told once, when the request holds nothing any more. */
 export interface RequestOwner {
   onDone(request: Request<ApiKey>, failure: ErrorName | undefined): void;
+  /** Its answer broke the limits of the protocol; the request fails with this. */
+  onUnencodable(request: Request<ApiKey>, error: OttlaError): void;
 }
 
 export class Request<K extends ApiKey> {
@@ -59,8 +61,7 @@ export class Request<K extends ApiKey> {
   }
 
   respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = []): void {
-    this.#send(response, bodies, false);
-    this.#finish(undefined);
+    if (this.#send(response, bodies, false)) this.#finish(undefined);
   }
 
   /** Answers with a payload that `encodePayload` has made. */
@@ -73,7 +74,7 @@ export class Request<K extends ApiKey> {
     this.#finish(undefined);
   }
 
-  /** A part of an answer of which more follows. */
+  /** A part of an answer of which more follows, unless the request is done after it. */
   respondPart(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[]): void {
     this.#send(response, bodies, true);
   }
@@ -99,12 +100,21 @@ export class Request<K extends ApiKey> {
     return this.header.api === API.PRODUCE && (this.body as ApiTypes[typeof API.PRODUCE]["request"]).acks === 0;
   }
 
-  #send(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], more: boolean): void {
+  /** False: it could not be encoded, and the request has failed. */
+  #send(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], more: boolean): boolean {
     assert(!this.#isDone, "a request is answered once");
     const { api, version, correlationId } = this.header;
-    this.connection.send(
-      encodeResponse({ api, version, correlationId, more, error: "NONE", message: null }, response, bodies),
-    );
+    let messages: Uint8Array[];
+    try {
+      messages = encodeResponse({ api, version, correlationId, more, error: "NONE", message: null }, response, bodies);
+    } catch (thrown) {
+      if (!(thrown instanceof OttlaError)) throw thrown;
+      this.#owner.onUnencodable(this as unknown as Request<ApiKey>, thrown);
+      this.fail(thrown.code, thrown.message);
+      return false;
+    }
+    this.connection.send(messages);
+    return true;
   }
 
   #finish(failure: ErrorName | undefined): void {

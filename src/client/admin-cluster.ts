@@ -2,16 +2,25 @@
 import type { DirectoryId, NodeId } from "../model/ids.ts";
 import { asOttlaError, type ErrorName, OttlaError } from "../model/errors.ts";
 import { API, type ApiTypes, type ChangeQuorumRequest } from "../wire/native/apis.ts";
-import type { BrokerInfo, CallOptions, ClusterInfo, QuorumInfo, VoterInfo, VoterOptions } from "./admin-types.ts";
+import type {
+  BrokerInfo,
+  CallOptions,
+  ClusterInfo,
+  QuorumInfo,
+  UnregisterOptions,
+  VoterInfo,
+  VoterOptions,
+} from "./admin-types.ts";
 import { CALL_TIMEOUT_MS, callAny } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { changeAtController, connectToNode, refreshCluster } from "./controller.ts";
-import { aDuration, anInteger, aText, type Checks, checkOptions, invalid } from "./options.ts";
+import { aBoolean, aDuration, anInteger, aText, type Checks, checkOptions, invalid } from "./options.ts";
 
 type Described = ApiTypes[typeof API.DESCRIBE_QUORUM]["response"];
 
 const CALL_CHECKS: Checks<CallOptions> = { timeoutMs: aDuration() };
 const VOTER_CHECKS: Checks<VoterOptions> = { timeoutMs: aDuration(), directoryId: aText };
+const UNREGISTER_CHECKS: Checks<UnregisterOptions> = { timeoutMs: aDuration(), force: aBoolean };
 /** A new voter has to catch up first. */
 const CHANGE_TIMEOUT_MS = 60_000;
 const CHANGE_TRY_MS = 20_000;
@@ -124,6 +133,23 @@ export async function changeQuorum(
   } catch (thrown) {
     const error = asOttlaError(thrown);
     if (error.outcome !== "unknown" || error.code !== ALREADY[op]) throw error;
+  }
+}
+
+export async function unregisterBroker(
+  context: ClientContext,
+  nodeId: number,
+  options: UnregisterOptions,
+): Promise<void> {
+  checkNodeId(nodeId);
+  checkOptions("unregisterBroker", options, UNREGISTER_CHECKS);
+  const { timeoutMs = CALL_TIMEOUT_MS, force = false } = options;
+  const request = { nodeId: nodeId as NodeId, isForced: force };
+  try {
+    await changeAtController(context, API.UNREGISTER_BROKER, request, { timeoutMs, isRepeatable: () => true });
+  } catch (thrown) {
+    const error = asOttlaError(thrown);
+    if (error.outcome !== "unknown" || error.code !== "BROKER_ID_NOT_REGISTERED") throw error;
   }
 }
 

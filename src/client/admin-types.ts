@@ -165,6 +165,11 @@ export type ConfigChanges = Readonly<Record<string, string | number | null>>;
 export type BrokerName = number | "default";
 export type ConfigOwner = { readonly topic: string } | { readonly broker: BrokerName };
 
+export interface UnregisterOptions extends CallOptions {
+  /** Default: false. */
+  readonly force?: boolean;
+}
+
 export interface VoterOptions extends CallOptions {
   /** Default: the disk that the node is registered with; for `removeVoter` the one that votes. */
   readonly directoryId?: string;
@@ -204,6 +209,11 @@ export interface Admin {
   /** The voter of this node id on its old disk by the one on its present disk. */
   replaceVoter(nodeId: number, options?: VoterOptions): Promise<void>;
   transferLeadership(nodeId: number, options?: CallOptions): Promise<void>;
+  /**
+   * Takes a dead broker off the list: one that is fenced, not heard of, and no member of the quorum. One that holds partitions only with
+   * `force`: what only it has is given up.
+   */
+  unregisterBroker(nodeId: number, options?: UnregisterOptions): Promise<void>;
   /** Never lowered; all registered brokers must support it. */
   raiseMetadataVersion(version: number, options?: CallOptions): Promise<void>;
 }

@@ -29,6 +29,7 @@ import type {
   QuorumInfo,
   ReadOptions,
   TopicInfo,
+  UnregisterOptions,
   VoterOptions,
 } from "./admin-types.ts";
 import { CALL_TIMEOUT_MS } from "./calls.ts";
@@ -204,6 +205,10 @@ export class AdminImpl implements Admin {
 
   async transferLeadership(nodeId: number, options: CallOptions = {}): Promise<void> {
     await cluster.changeQuorum(this.#context, "transfer", nodeId, options);
+  }
+
+  async unregisterBroker(nodeId: number, options: UnregisterOptions = {}): Promise<void> {
+    await cluster.unregisterBroker(this.#context, nodeId, options);
   }
 
   async raiseMetadataVersion(version: number, options: CallOptions = {}): Promise<void> {

@@ -1,4 +1,5 @@
 // Decisions about the cluster and its brokers: its first record, its version, who is registered, fenced and unfenced, who leads.
+import { addressFault } from "../model/address.ts";
 import type { ClusterId, DirectoryId, IncarnationId, NodeId, TopicId } from "../model/ids.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { BrokerImage, MetadataImage, TopicImage } from "./image.ts";
@@ -54,6 +55,9 @@ export function decideMetadataVersion(image: MetadataImage, wish: MetadataVersio
   return accepted({ type: "metadata-version", version: 1, metadataVersion: version });
 }
 
+/** Bound of registered brokers, fenced ones too: one metadata answer lists them all. */
+export const BROKERS_MAX = 1_000;
+
 export interface RegistrationWish {
   readonly clusterId: ClusterId;
   readonly nodeId: NodeId;
@@ -103,10 +107,17 @@ function registrationFault(image: MetadataImage, wish: RegistrationWish): Decisi
       `metadata.version is ${image.metadataVersion}, node ${nodeId} knows ${min} to ${max}`,
     );
   }
+  const badAddress = addressFault(wish.address);
+  if (badAddress !== undefined) return refused("INVALID_REGISTRATION", `node ${nodeId}: ${badAddress}`);
   const holder = image.brokerOfDirectory(directoryId);
-  return holder !== undefined && holder.nodeId !== nodeId
-    ? refused("DATA_DIR_FOREIGN", `directory ${directoryId} is of node ${holder.nodeId}, not of node ${nodeId}`)
-    : undefined;
+  if (holder !== undefined && holder.nodeId !== nodeId)
+    return refused("DATA_DIR_FOREIGN", `directory ${directoryId} is of node ${holder.nodeId}, not of node ${nodeId}`);
+  if (image.broker(nodeId) === undefined && image.brokerCount >= BROKERS_MAX)
+    return refused(
+      "INVALID_REGISTRATION",
+      `${image.brokerCount} brokers are registered, and no more than ${BROKERS_MAX} can be`,
+    );
+  return undefined;
 }
 
 /** An epoch that was confirmed was stored first: a disk that holds a lower one, or none, is an older copy (D-6). */
@@ -154,6 +165,45 @@ export function decideFence(image: MetadataImage, wishes: readonly FenceWish[]):
     );
   }
   return accepted(...records);
+}
+
+export interface UnregisterWish {
+  readonly nodeId: NodeId;
+  /** Voters and learners. */
+  readonly members: readonly NodeId[];
+  /** `Sessions.isLive`: it is heard of, or a new controller has not yet waited long enough to know better. */
+  readonly hasLiveSession: boolean;
+  /** Give up what it holds. */
+  readonly isForced: boolean;
+}
+
+/**
+ * Takes a broker off the list for good: one that is fenced, not heard of, and no member of the quorum. One with replicas only when forced: what
+ * only it has is given up.
+ */
+export function decideUnregistration(image: MetadataImage, wish: UnregisterWish): Decision {
+  const { nodeId, members, hasLiveSession, isForced } = wish;
+  const broker = image.broker(nodeId);
+  if (broker === undefined) return refused("BROKER_ID_NOT_REGISTERED", `no broker ${nodeId} is registered`);
+  if (!broker.isFenced) return refused("INVALID_REQUEST", `broker ${nodeId} is not fenced: stop it first`);
+  if (members.includes(nodeId))
+    return refused("INVALID_REQUEST", `node ${nodeId} is in the quorum: ottla quorum remove ${nodeId} takes it out`);
+  if (hasLiveSession)
+    return refused(
+      "INVALID_REQUEST",
+      `broker ${nodeId} may be alive: stop it, and ask again when its session has ended`,
+    );
+  const held = [...image.partitionsOn(nodeId)];
+  const [first] = held;
+  if (first !== undefined && !isForced) {
+    const sole = held.filter(({ partition }) => partition.replicas.length === 1).length;
+    return refused(
+      "INVALID_REQUEST",
+      `broker ${nodeId} holds ${held.length} partitions, ${sole} of them alone (one is ${first.topic.name}-${first.partition.index}): ` +
+        "start it again, delete their topics, or give up what it holds by force",
+    );
+  }
+  return accepted({ type: "unregister-broker", version: 1, nodeId, brokerEpoch: broker.brokerEpoch });
 }
 
 export interface UnfenceWish {

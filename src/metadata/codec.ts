@@ -35,6 +35,7 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
   ],
   "fence-broker": [FENCE_V1, { ...FENCE_V1, reason: isOneOf("session", "refused", "shutdown", "replaced") }],
   "unfence-broker": [{ nodeId: isNumber, brokerEpoch: isNumber }],
+  "unregister-broker": [{ nodeId: isNumber, brokerEpoch: isNumber }],
   "partition-change": [{ topicId: isUuid, changes: isListOf(isObjectOf(CHANGE)) }],
   topic: [
     {

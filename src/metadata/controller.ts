@@ -2,15 +2,18 @@
 // changed here.
 export { type Decision } from "./decision.ts";
 export {
+  BROKERS_MAX,
   ELECTIONS_PER_COMMAND,
   type FenceWish,
   type RegistrationWish,
   type UnfenceWish,
+  type UnregisterWish,
   decideCluster,
   decideFence,
   decideMetadataVersion,
   decideRegistration,
   decideUnfence,
+  decideUnregistration,
 } from "./broker-decisions.ts";
 export {
   TOMBSTONES_MAX,

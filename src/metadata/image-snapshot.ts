@@ -219,9 +219,9 @@ function inconsistency(parts: SnapshotParts): string | undefined {
 
 function isSoundPartition(partition: PartitionImage, brokers: ReadonlyMap<NodeId, BrokerImage>): boolean {
   const { replicas, isr, leader } = partition;
-  if (replicas.length === 0 || !replicas.every((nodeId) => brokers.has(nodeId))) return false;
+  if (replicas.length === 0) return false;
   if (new Set(replicas).size < replicas.length || new Set(isr).size < isr.length) return false;
-  if (!isr.every((nodeId) => replicas.includes(nodeId))) return false;
+  if (!isr.every((nodeId) => replicas.includes(nodeId) && brokers.has(nodeId))) return false;
   return leader === null || (isr.includes(leader) && brokers.get(leader)?.isFenced === false);
 }
 

@@ -158,6 +158,16 @@ export class ImageTables {
     this.#byDirectory.set(broker.directoryId, broker.nodeId);
   }
 
+  protected removeBroker({ nodeId, directoryId }: BrokerImage): void {
+    this.#brokers.delete(nodeId);
+    this.#byDirectory.delete(directoryId);
+    this.#brokerConfigs.delete(nodeId);
+    for (const tombstone of [...this.#tombstones.values()]) {
+      if (!tombstone.owed.includes(nodeId)) continue;
+      this.putTombstone({ ...tombstone, owed: tombstone.owed.filter((member) => member !== nodeId) });
+    }
+  }
+
   protected putBrokerConfigs(nodeId: NodeId | null, configs: Configs): void {
     if (Object.keys(configs).length === 0) this.#brokerConfigs.delete(nodeId);
     else this.#brokerConfigs.set(nodeId, sortedConfigs(configs));

@@ -18,7 +18,7 @@ import type {
   TopicRecord,
   TopicRemovedRecord,
 } from "./records.ts";
-import type { UnfenceBrokerRecord, UnsafeRecoveryRecord, VersionRange } from "./records.ts";
+import type { UnfenceBrokerRecord, UnregisterBrokerRecord, UnsafeRecoveryRecord, VersionRange } from "./records.ts";
 
 export { metricNameOf } from "./image-tables.ts";
 export type {
@@ -33,7 +33,7 @@ export type {
 
 /**
  * Guarantees: 1. the first record applied is the cluster record, and no other is one. 2. A partition's leader epoch only grows, and a broker's
- * epoch too. 3. A leader is an unfenced broker and in the ISR; the ISR is part of the replicas, which are registered brokers. 4. Names and
+ * epoch too. 3. A leader is an unfenced broker and in the ISR; the ISR is part of the replicas, and all of it are registered brokers. 4. Names and
  * topic ids are unique, deleting topics included. 5. A directory id belongs to one node. 6. Equal contents encode to equal bytes.
  */
 export class MetadataImage extends ImageTables {
@@ -95,6 +95,8 @@ export class MetadataImage extends ImageTables {
         return this.#fenceBroker(index, record);
       case "unfence-broker":
         return this.#unfenceBroker(index, record);
+      case "unregister-broker":
+        return this.#unregisterBroker(index, record);
       case "partition-change":
         return this.#changePartitions(index, record);
       case "topic":
@@ -172,6 +174,13 @@ export class MetadataImage extends ImageTables {
     this.putBroker({ ...broker, confirmedEpoch: record.brokerEpoch, isFenced: false, fencedFor: null });
   }
 
+  #unregisterBroker(index: number, record: UnregisterBrokerRecord): void {
+    const broker = this.#inEpoch(index, record);
+    if (!broker.isFenced) throw misfit(index, `broker ${record.nodeId} is not fenced`);
+    this.#leaveIsrs(index, record.nodeId);
+    this.removeBroker(broker);
+  }
+
   #inEpoch(index: number, { nodeId, brokerEpoch }: Pick<BrokerImage, "nodeId" | "brokerEpoch">): BrokerImage {
     const broker = this.broker(nodeId);
     if (broker?.brokerEpoch !== brokerEpoch)
@@ -203,7 +212,8 @@ export class MetadataImage extends ImageTables {
       if (partition === undefined) throw misfit(index, `no partition ${change.partition} in ${entry.topic.name}`);
       if (partition.partitionEpoch !== change.partitionEpoch)
         throw misfit(index, `partition epoch ${change.partitionEpoch} has passed`);
-      if (!isPartOf(change.isr, partition.replicas)) throw misfit(index, "an ISR that is no part of the replicas");
+      const isSound = isPartOf(change.isr, partition.replicas) && change.isr.every((node) => this.broker(node));
+      if (!isSound) throw misfit(index, "an ISR that is no part of the replicas that are registered");
       if (change.leader !== null && !this.#mayLead(change.leader, change.isr))
         throw misfit(index, `${change.leader} may not lead`);
       this.putPartition(entry, changed(partition, change));

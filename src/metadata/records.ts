@@ -88,6 +88,17 @@ export interface UnfenceBrokerRecord {
   readonly brokerEpoch: BrokerEpoch;
 }
 
+/**
+ * The broker, a fenced one, is off the list: it leaves every ISR, owes nothing any more, and nothing is set for it. Partitions name it as a replica for
+ * as long as they exist; registered again, it has not got their records (as after a changed disk, D-6).
+ */
+export interface UnregisterBrokerRecord {
+  readonly type: "unregister-broker";
+  readonly version: 1;
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: BrokerEpoch;
+}
+
 /** New leader and ISR of partitions of one topic. A leader other than the one before, or none, opens a new leader epoch. */
 export interface PartitionChangeRecord {
   readonly type: "partition-change";
@@ -191,6 +202,7 @@ export type MetadataRecord =
   | FenceBrokerRecordV1
   | FenceBrokerRecordV2
   | UnfenceBrokerRecord
+  | UnregisterBrokerRecord
   | PartitionChangeRecord
   | TopicRecord
   | TopicConfigRecord

@@ -53,6 +53,11 @@ export class Sessions {
     this.#sessions.delete(nodeId);
   }
 
+  /** When it was heard of last; undefined without a session. */
+  heardMs(nodeId: NodeId): number | undefined {
+    return this.#sessions.get(nodeId)?.heardMs;
+  }
+
   /** Its session has not ended, as far as the last tick could tell. */
   isLive(nodeId: NodeId): boolean {
     return this.#sessions.has(nodeId);

@@ -31,6 +31,8 @@ export interface TopicContext {
   readonly partitionsMax: number;
   /** Such a broker is given no new partition. Default: none is. */
   readonly isLowOnSpace?: (nodeId: NodeId) => boolean;
+  /** Such a broker may be dead, and is given a new partition only when there is no other. Default: none is. */
+  readonly isQuiet?: (nodeId: NodeId) => boolean;
 }
 
 export function decideTopic(image: MetadataImage, wish: TopicWish, context: TopicContext): Decision {
@@ -58,7 +60,8 @@ export function decideTopic(image: MetadataImage, wish: TopicWish, context: Topi
   const candidates = unfenced.map(({ nodeId }) => nodeId).filter((nodeId) => !context.isLowOnSpace?.(nodeId));
   if (candidates.length === 0)
     return refused("STORAGE_FULL", "every broker that could take a partition is low on disk space");
-  const replicas = placement(image, candidates, partitions);
+  const heard = candidates.filter((nodeId) => !context.isQuiet?.(nodeId));
+  const replicas = placement(image, heard.length > 0 ? heard : candidates, partitions);
   const { topicId, nowMs } = context;
   const { configs } = parsed;
   const minIsr = minIsrOf(replicationFactor);
@@ -122,13 +125,14 @@ export function decideDeletion(image: MetadataImage, name: string): Decision {
 
 /**
  * Frees the name of a topic being deleted, once every unfenced broker with a replica of it is among those that `dropped` their logs. The
- * others, all of them fenced, owe it: they are not waited for. No records: not yet, or done already.
+ * others, all of them fenced, owe it: they are not waited for. Those that are not registered any more owe nothing. No records: not yet, or done
+ * already.
  */
 export function decideRemoval(image: MetadataImage, topicId: TopicId, dropped: Iterable<NodeId>): Decision {
   const topic = image.topic(topicId);
   if (topic === undefined || !topic.isDeleting) return accepted();
   const done = new Set(dropped);
-  const owed = replicaNodes(topic).filter((nodeId) => !done.has(nodeId));
+  const owed = replicaNodes(topic).filter((nodeId) => !done.has(nodeId) && image.broker(nodeId) !== undefined);
   if (owed.some((nodeId) => image.broker(nodeId)?.isFenced === false)) return accepted();
   if (owed.length > 0 && image.tombstoneCount >= TOMBSTONES_MAX) return accepted();
   return accepted({ type: "topic-removed", version: 1, topicId, owed });

@@ -289,6 +289,13 @@ export const ERRORS = {
     "the first request of a connection must be Hello",
     "docs/protocol.md; the connection is closed",
   ),
+  INVALID_REGISTRATION: row(
+    45,
+    119,
+    false,
+    "a broker cannot be registered as it asks: its address is none, or there are too many brokers",
+    "the message says which; ottla broker ls shows the registered brokers, ottla broker unregister <id> takes a dead one off the list",
+  ),
   // Client side only: never on the wire.
   CONNECTION_FAILED: row(
     60,

@@ -58,6 +58,7 @@ class Bench {
             this.probed.push(nodeId);
             return Promise.resolve("failed");
           },
+          whoIsAt: () => Promise.resolve(undefined),
           watch: (watcher) => {
             this.#watchers.add(watcher);
             return () => this.#watchers.delete(watcher);

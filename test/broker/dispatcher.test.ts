@@ -57,6 +57,50 @@ describe("dispatcher", () => {
     expect(dispatchWith(failure)).toMatchObject({ error: undefined, defects: [failure], released: 0, inFlight: 1 });
   });
 
+  test("an answer beyond the limits of the protocol fails that request alone, and is logged", () => {
+    const wide = {
+      voters: new Array(129).fill({ replicaId: "1:x", isLearner: true, end: 0, lagMs: 0, isRefused: false }),
+    };
+    const logged: string[] = [];
+    const sent: Uint8Array[] = [];
+    const node = {
+      nodeId: 1,
+      metadataVersions: { min: 1, max: 2 },
+      waitingFor: () => null,
+      clock: { monoMs: () => 1 },
+      metrics: { answered: () => undefined },
+      logger: { error: (event: string) => void logged.push(event) },
+      quorum: {
+        isController: false,
+        image: { metadataVersion: 1 },
+        status: {
+          ...wide,
+          role: "follower",
+          clusterId: null,
+          leaderId: 1,
+          term: 1,
+          commitEnd: 1,
+          appliedEnd: 1,
+          reachable: [],
+        },
+      },
+    } as unknown as Services;
+    const connection = {
+      clientId: "c",
+      send: (messages: readonly Uint8Array[]) => void sent.push(...messages),
+      release: () => undefined,
+    } as unknown as ClientConnection;
+    const defects: unknown[] = [];
+    const dispatcher = new Dispatcher(node, (defect) => defects.push(defect));
+    const header = { api: API.DESCRIBE_QUORUM, version: 0, correlationId: 5, deadlineMs: 0 };
+    dispatcher.dispatch(connection, { header, request: {}, bodies: [] }, 10);
+    expect(defects).toEqual([]);
+    expect(logged).toEqual(["answer_not_encodable"]);
+    const assembled = new ResponseAssembler({ bodyBytesMax: 1 }).push(sent[0] ?? new Uint8Array(0));
+    expect(assembled).toMatchObject({ kind: "message", message: { header: { error: "UNKNOWN_SERVER_ERROR" } } });
+    expect(dispatcher.inFlightCount).toBe(0);
+  });
+
   test("a coded error is the answer", () => {
     const refusal = new OttlaError("NOT_CONTROLLER", "it is node 2");
     expect(dispatchWith(refusal)).toMatchObject({ error: "NOT_CONTROLLER", text: "it is node 2", released: 10 });

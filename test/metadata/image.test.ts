@@ -185,7 +185,7 @@ describe("a snapshot that is none", () => {
     ["a fenced leader", "[[2],[2],1,null,3,4]", "[[2],[2],1,2,3,4]"],
     ["a leader outside the ISR", "[[1],[1],1,1,0,0]", "[[1],[],1,1,0,0]"],
     ["an ISR outside the replicas", "[[2],[],1,null,3,5]", "[[2],[1],1,null,3,5]"],
-    ["replicas that are nobody", "[[2],[],1,null,3,5]", "[[9],[],1,null,3,5]"],
+    ["an ISR that is nobody", "[[2],[],1,null,3,5]", "[[9],[9],1,null,3,5]"],
     ["no replicas", "[[2],[],1,null,3,5]", "[[],[],1,null,3,5]"],
     ["a replica twice", "[[2],[],1,null,3,5]", "[[2,2],[],1,null,3,5]"],
     ["a partition of too many fields", "[[2],[],1,null,3,5]", "[[2],[],1,null,3,5,6]"],

@@ -1,7 +1,7 @@
 // Registration of brokers: incarnations, disks, sessions, versions (D-1, D-6, R-63).
 import { describe, expect, test } from "vitest";
 import type { ClusterId, DirectoryId } from "../../src/model/ids.ts";
-import { decideCluster } from "../../src/metadata/controller.ts";
+import { BROKERS_MAX, decideCluster } from "../../src/metadata/controller.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import { CLUSTER, History, directoryOf, node, replayed, uuid } from "./support.ts";
 
@@ -53,6 +53,35 @@ describe("a registration", () => {
     expect(history.epochs("a")).toEqual([2, 0, 2, 0]);
     expect(history.topic("a").partitions.map(({ isr }) => isr)).toEqual([[1], [2], [1], [2]]);
   });
+
+  test("there are only so many, so that one answer can list them; those that are registered may come back", () => {
+    const history = History.started([]);
+    for (let nodeId = 1; nodeId <= BROKERS_MAX; nodeId++) history.register(nodeId);
+    expect(history.wishRegistration(BROKERS_MAX + 1)).toMatchObject({ kind: "refused", error: "INVALID_REGISTRATION" });
+    expect(history.wishRegistration(BROKERS_MAX)).toMatchObject({ kind: "records" });
+  });
+
+  test.each([
+    "",
+    "host",
+    "host:0",
+    "host:65536",
+    "a b:1",
+    "€".repeat(1000),
+    `${"h".repeat(254)}:1`,
+    "::1:7070",
+    "host:1\n",
+  ])("its address is host:port, not %j", (address) => {
+    const wish = History.started([]).wishRegistration(1, { address });
+    expect(wish).toMatchObject({ kind: "refused", error: "INVALID_REGISTRATION" });
+  });
+
+  test.each(["host_1.example-2.org:65535", "10.0.0.1:1", "[::1]:7070", "[fe80::1%eth0]:7070"])(
+    "its address may be %j",
+    (address) => {
+      expect(History.started([]).wishRegistration(1, { address })).toMatchObject({ kind: "records" });
+    },
+  );
 
   test("R-63: the same incarnation again keeps its epoch and its leaderships, and needs no record", () => {
     const history = History.started([]);

@@ -134,6 +134,7 @@ const REQUESTS: readonly [string, string, string][] = [
   ],
   ["DescribeQuorum", asked(API.DESCRIBE_QUORUM, {}), "96260007cd01f49090"],
   ["ChangeQuorum", asked(API.CHANGE_QUORUM, { op: "replace", nodeId, directoryId: null }), "96270007cd01f490930202c0"],
+  ["UnregisterBroker", asked(API.UNREGISTER_BROKER, { nodeId, isForced: true }), "96290007cd01f4909202c3"],
   ["RaiseMetadataVersion", asked(API.RAISE_METADATA_VERSION, { version: 2 }), "96280007cd01f4909102"],
   [
     "AlterConfigs",

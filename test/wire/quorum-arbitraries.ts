@@ -81,7 +81,7 @@ const fetchedSnapshot = fc
 
 const done = bare(fc.constant({}));
 
-export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 | 38 | 39 | 40> = {
+export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 | 38 | 39 | 40 | 41> = {
   [API.RAFT]: { request: raft, response: done },
   [API.VOTER_HELLO]: {
     request: bare(
@@ -183,5 +183,6 @@ export const QUORUM_ARBITRARIES: Pick<Arbitraries, 32 | 33 | 34 | 35 | 36 | 37 |
     ),
     response: done,
   },
+  [API.UNREGISTER_BROKER]: { request: bare(fc.record({ nodeId, isForced: fc.boolean() })), response: done },
   [API.RAISE_METADATA_VERSION]: { request: bare(fc.record({ version: int32 })), response: done },
 };

@@ -13,6 +13,7 @@ import type {
   BrokerHeartbeatResponse,
   RegisterBrokerRequest,
   RegisterBrokerResponse,
+  UnregisterBrokerRequest,
 } from "../../wire/native/quorum-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { Applied, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
@@ -21,7 +22,7 @@ import { Registrations } from "./registrations.ts";
 
 export interface ControllerDeps {
   readonly quorum: Pick<MetadataQuorum, "image" | "controllerId" | "isController" | "propose" | "barrier">;
-  readonly links: Pick<PeerLinks, "want" | "probe" | "watch">;
+  readonly links: Pick<PeerLinks, "want" | "probe" | "watch" | "whoIsAt">;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly logger: Logger;
@@ -37,6 +38,9 @@ export interface ControllerOptions {
 
 /** Sessions are looked at twice in each interval. */
 const TICKS_PER_INTERVAL = 2;
+
+/** With the time that one takes to come. */
+const HEARTBEATS_MISSED = 2.5;
 
 export class Controller implements Pick<QuorumListener, "onApplied" | "onControllerChanged"> {
   readonly #deps: ControllerDeps;
@@ -64,6 +68,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     const run = (work: Promise<unknown>) => this.#run(work);
     this.#deletions = new Deletions({ quorum, run });
     this.#registrations = new Registrations({
+      links: deps.links,
       quorum,
       logger,
       clock,
@@ -78,6 +83,13 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
 
   get isActive(): boolean {
     return this.#isActive;
+  }
+
+  /** Not heard of for more than two heartbeats, or not yet by a new controller: it may be dead. For the placement of new partitions. */
+  isQuiet(nodeId: NodeId): boolean {
+    const { nodeId: self, heartbeatMs } = this.#options;
+    const sinceMs = this.#deps.clock.monoMs() - HEARTBEATS_MISSED * heartbeatMs;
+    return nodeId !== self && !this.#registrations.isHeardSince(nodeId, sinceMs);
   }
 
   /** As it last told; for the placement of new partitions. */
@@ -117,6 +129,13 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   async heartbeat(request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {
     this.#assertActive();
     return this.#registrations.heartbeat(request);
+  }
+
+  /** Rejects with OttlaError. `members`: of the quorum, at the moment of the decision. */
+  async unregister(request: UnregisterBrokerRequest, members: () => readonly NodeId[]): Promise<void> {
+    this.#assertActive();
+    await this.#registrations.unregister(request, members);
+    this.#wantBrokers();
   }
 
   onControllerChanged(isController: boolean): void {

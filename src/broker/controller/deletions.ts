@@ -13,7 +13,12 @@ export interface DeletionsDeps {
 }
 
 /** After these a broker that was waited for may be one that is not. */
-const LOSSES: ReadonlySet<MetadataRecordType> = new Set(["fence-broker", "register-broker", "unsafe-recovery"]);
+const LOSSES: ReadonlySet<MetadataRecordType> = new Set([
+  "fence-broker",
+  "register-broker",
+  "unregister-broker",
+  "unsafe-recovery",
+]);
 
 /** Bound: names freed by proposals under way. */
 const AT_ONCE = 256;

@@ -1,7 +1,14 @@
 // The controller's side of registrations and heartbeats: who is let in, who may lead (R-63, R-64), who may go (R-62).
-import { decideRegistration, decideUnfence, type FenceWish, type RegistrationWish } from "../../metadata/controller.ts";
+import {
+  decideRegistration,
+  decideUnfence,
+  decideUnregistration,
+  type FenceWish,
+  type RegistrationWish,
+} from "../../metadata/controller.ts";
 import type { BrokerImage } from "../../metadata/image.ts";
 import type { Sessions } from "../../metadata/sessions.ts";
+import { mutant } from "../../base/mutant.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -11,10 +18,16 @@ import type {
   BrokerHeartbeatResponse,
   RegisterBrokerRequest,
   RegisterBrokerResponse,
+  UnregisterBrokerRequest,
 } from "../../wire/native/quorum-apis.ts";
+import type { PeerLinks } from "../quorum/peers.ts";
 import type { MetadataQuorum } from "../quorum/types.ts";
 
+/** To find out whether a process that is to be replaced is still there. */
+const ASK_OLD_MS = 1_000;
+
 export interface RegistrationsDeps {
+  readonly links: Pick<PeerLinks, "whoIsAt">;
   readonly quorum: Pick<MetadataQuorum, "image" | "propose">;
   readonly sessions: Sessions;
   readonly clock: Clock;
@@ -35,6 +48,8 @@ export class Registrations {
   readonly #damaged = new Map<NodeId, BrokerHeartbeatRequest["damaged"]>();
   /** Brokers whose disks are low on space, as each last told. */
   readonly #low = new Set<NodeId>();
+  /** When each was heard of last by this controller in this term of its office. */
+  readonly #heardMs = new Map<NodeId, number>();
 
   constructor(deps: RegistrationsDeps) {
     this.#deps = deps;
@@ -44,10 +59,16 @@ export class Registrations {
   begin(): void {
     this.#damaged.clear();
     this.#low.clear();
+    this.#heardMs.clear();
   }
 
   isLowOnSpace(nodeId: NodeId): boolean {
     return this.#low.has(nodeId);
+  }
+
+  /** False: it may be dead, and nobody has noticed yet. */
+  isHeardSince(nodeId: NodeId, sinceMs: number): boolean {
+    return (this.#heardMs.get(nodeId) ?? Number.NEGATIVE_INFINITY) >= sinceMs;
   }
 
   async register(request: RegisterBrokerRequest): Promise<RegisterBrokerResponse> {
@@ -61,6 +82,8 @@ export class Registrations {
       hasLiveSession: sessions.isLive(nodeId),
       nowMs: clock.wallMs(),
     });
+    const fault = await this.#copyFault(request);
+    if (fault !== undefined) throw fault;
     const decision = await quorum.propose((image) => decideRegistration(image, wish()));
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
     const broker = quorum.image.broker(nodeId);
@@ -70,6 +93,43 @@ export class Registrations {
     const { brokerEpoch, restart, address } = broker;
     if (decision.records.length > 0) logger.info("broker_let_in", { nodeId, brokerEpoch, restart, address });
     return { brokerEpoch };
+  }
+
+  /**
+   * A second process on the same disk, elsewhere: the lock of the disk says that the first is dead (D-1), unless the disk was copied. So the first
+   * is asked where it registered. It lives when it answers in its broker epoch, or is heard of meanwhile.
+   */
+  async #copyFault({
+    nodeId,
+    directoryId,
+    incarnationId,
+    address,
+  }: RegisterBrokerRequest): Promise<OttlaError | undefined> {
+    const { quorum, sessions, links } = this.#deps;
+    const known = quorum.image.broker(nodeId);
+    const isSecond = known?.directoryId === directoryId && known.incarnationId !== incarnationId;
+    if (!isSecond || known.address === address || !sessions.isLive(nodeId) || mutant("D1-copy")) return undefined;
+    const heardMs = sessions.heardMs(nodeId);
+    const answer = await links.whoIsAt(known.address, ASK_OLD_MS);
+    const isThere = answer?.nodeId === nodeId && answer.brokerEpoch === known.brokerEpoch;
+    const isHeard =
+      quorum.image.broker(nodeId)?.brokerEpoch === known.brokerEpoch && sessions.heardMs(nodeId) !== heardMs;
+    if (!isThere && !isHeard) return undefined;
+    return new OttlaError(
+      "DUPLICATE_BROKER_REGISTRATION",
+      `node ${nodeId} lives at ${known.address} with the same directory ${directoryId}: the one at ${address} is a copy of it`,
+    );
+  }
+
+  async unregister({ nodeId, isForced }: UnregisterBrokerRequest, members: () => readonly NodeId[]): Promise<void> {
+    const { quorum, sessions, logger } = this.#deps;
+    const decision = await quorum.propose((image) =>
+      decideUnregistration(image, { nodeId, isForced, members: members(), hasLiveSession: sessions.isLive(nodeId) }),
+    );
+    if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+    this.#damaged.delete(nodeId);
+    this.#low.delete(nodeId);
+    logger.info("broker_unregistered", { nodeId, isForced });
   }
 
   async heartbeat(request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {
@@ -86,6 +146,7 @@ export class Registrations {
     }
     this.#deps.sessions.heard(nodeId, this.#deps.clock.monoMs());
     this.#damaged.set(nodeId, request.damaged);
+    this.#heardMs.set(nodeId, this.#deps.clock.monoMs());
     if (request.isLowOnSpace) this.#low.add(nodeId);
     else this.#low.delete(nodeId);
     this.#deps.onDropped(nodeId, request.droppedTopics);

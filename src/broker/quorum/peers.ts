@@ -1,13 +1,14 @@
 // This broker's control connections to the others: Raft, registration, heartbeats, metadata. One connection for each peer that is dialled.
 import type { Rng } from "../../base/rng.ts";
 import { Alarms } from "../../link/alarms.ts";
+import { BrokerConnection } from "../../link/broker-connection.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { ClusterId, NodeId } from "../../model/ids.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Logger } from "../../ports/logger.ts";
 import type { Timers } from "../../ports/timers.ts";
 import type { MessageTransport } from "../../ports/transport.ts";
-import type { ApiKey, ApiTypes } from "../../wire/native/apis.ts";
+import type { ApiKey, ApiTypes, HelloResponse } from "../../wire/native/apis.ts";
 import { type AttemptOutcome, PeerLink, type PeerLinkContext } from "./peer-link.ts";
 
 export interface PeerLinksParts {
@@ -34,8 +35,8 @@ export interface Answer<K extends ApiKey> {
   readonly bodies: readonly Uint8Array[];
 }
 
-/** Bound: peers dialled; the least needed are dropped first. */
-const PEERS_MAX = 1_024;
+/** Bound: peers dialled; the least needed are dropped first. With this node itself they are as many as an answer can list. */
+const PEERS_MAX = 1_023;
 
 export class PeerLinks {
   readonly #context: PeerLinkContext;
@@ -137,6 +138,24 @@ export class PeerLinks {
   /** Connects now, without waiting for a back-off. "failed" says nothing about the peer. */
   probe(nodeId: NodeId): Promise<AttemptOutcome> {
     return this.#isClosed ? Promise.resolve("failed") : this.#linkTo(nodeId).tryNow();
+  }
+
+  /** Who answers at this address, on a connection for this question only. undefined: nobody within the time. */
+  async whoIsAt(address: string, timeoutMs: number): Promise<HelloResponse | undefined> {
+    if (this.#isClosed) return undefined;
+    const { transport, software, self } = this.#context;
+    const late = () => new OttlaError("CONNECTION_FAILED", `${address} does not answer`);
+    let connection: BrokerConnection | undefined;
+    const asking = (async () => {
+      const opened = await transport.connect(address);
+      const events = { onClosed: () => undefined, onDrain: () => undefined };
+      connection = new BrokerConnection(opened, { alarms: this.#alarms, events });
+      return connection.hello(`node ${self}`, timeoutMs, software);
+    })();
+    // One that comes too late is closed all the same.
+    const ended = () => void connection?.close(new OttlaError("CLOSED", "answered"));
+    asking.then(ended, ended);
+    return await this.#alarms.within(asking, timeoutMs, late).catch(() => undefined);
   }
 
   /** The peer gave a sign of life: whoever waits to dial it again need not. */

@@ -1,4 +1,4 @@
-// ottla broker ls|describe|alter.
+// ottla broker ls|describe|alter|unregister.
 import type { Admin, BrokerInfo, BrokerName, ClusterInfo, TopicInfo } from "../../client/types.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { timeoutOf, withClient } from "../client.ts";
@@ -99,6 +99,27 @@ export async function brokerAlter({ args, flags, output }: Invocation<AlterFlags
     await client.admin().alterBrokerConfigs(name, changes, { validateOnly, timeoutMs: timeoutOf(flags) });
     if (output.isJson) output.json("broker.alter", { broker: name, changes, isDone: !validateOnly });
     else output.line(`${name}\t${alteredText(changes, validateOnly)}`);
+    return EXIT.OK;
+  });
+}
+
+interface UnregisterFlags {
+  readonly yes?: boolean;
+  readonly force?: boolean;
+}
+
+export async function brokerUnregister({ args, flags, output }: Invocation<UnregisterFlags>): Promise<number> {
+  const nodeId = parseInteger(args[0] ?? "", "a broker", { min: 0, max: 2 ** 31 - 1 });
+  const force = flags.force === true;
+  if (flags.yes !== true) {
+    const what = force ? "and all partitions that only it has are given up" : "and is forgotten";
+    const message = `broker ${nodeId} goes off the list ${what}`;
+    throw new CommandFailure({ code: "NOT_CONFIRMED", message, hint: "add --yes", exitCode: EXIT.UNSAFE });
+  }
+  return withClient(flags, async (client) => {
+    await client.admin().unregisterBroker(nodeId, { force, timeoutMs: timeoutOf(flags) });
+    if (output.isJson) output.json("broker.unregister", { broker: nodeId, isForced: force });
+    else output.line(`${nodeId}\tunregistered`);
     return EXIT.OK;
   });
 }

@@ -5,7 +5,7 @@ import { type Act, examples, gather } from "./act.ts";
 export function addBroker(program: Command, act: Act): void {
   const broker = program
     .command("broker")
-    .description("list and describe brokers, change their settings while they run");
+    .description("list and describe brokers, change their settings while they run, take dead ones off the list");
   const list = broker
     .command("ls")
     .alias("list")
@@ -30,4 +30,22 @@ export function addBroker(program: Command, act: Act): void {
       examples("ottla broker alter default -c num.partitions=6", "ottla broker alter 2 --delete-config segment.bytes"),
     );
   act(alter, async () => (await import("../commands/broker.ts")).brokerAlter);
+  addUnregister(broker, act);
+}
+
+function addUnregister(broker: Command, act: Act): void {
+  const unregister = broker
+    .command("unregister")
+    .argument("<broker>", "its node id: a dead broker that does not vote")
+    .description("take a dead broker off the list, so that health and upgrades no longer wait for it")
+    .option("-y, --yes", "yes, it never comes back with what it holds")
+    .option("--force", "also when it holds partitions: what only it has is given up")
+    .addHelpText(
+      "after",
+      `
+Refused while the broker is alive, while it is in the quorum (ottla quorum remove <node> comes first), and while it has a copy of any partition.
+With --force its partitions stay in their topics, without a leader; a node that is started again under this id is a new broker without them.`,
+    )
+    .addHelpText("after", examples("ottla broker unregister 4 --yes", "ottla broker unregister 4 --yes --force"));
+  act(unregister, async () => (await import("../commands/broker.ts")).brokerUnregister);
 }

@@ -26,6 +26,7 @@ export const API = {
   DESCRIBE_QUORUM: 38,
   CHANGE_QUORUM: 39,
   RAISE_METADATA_VERSION: 40,
+  UNREGISTER_BROKER: 41,
 } as const;
 export type ApiKey = (typeof API)[keyof typeof API];
 
@@ -270,4 +271,5 @@ export interface ApiTypes {
   [API.DESCRIBE_QUORUM]: { request: quorum.DescribeQuorumRequest; response: quorum.DescribeQuorumResponse };
   [API.CHANGE_QUORUM]: { request: quorum.ChangeQuorumRequest; response: quorum.Done };
   [API.RAISE_METADATA_VERSION]: { request: quorum.RaiseMetadataVersionRequest; response: quorum.Done };
+  [API.UNREGISTER_BROKER]: { request: quorum.UnregisterBrokerRequest; response: quorum.Done };
 }

@@ -1,7 +1,7 @@
 // Requests and answers <-> messages of the native protocol (docs/protocol.md). An envelope is a fixed MessagePack array:
 //   request  [apiKey, version, correlationId, deadlineMs, bodies, payload]
 //   answer   [apiKey, version, correlationId, flags, errorCode, message, bodies, payload]
-import { AssertionFailure, assert } from "../../base/assert.ts";
+import { assert } from "../../base/assert.ts";
 import { concatBytes } from "../../base/bytes.ts";
 import { ERRORS, OttlaError } from "../../model/errors.ts";
 import type { ErrorName } from "../../model/errors.ts";
@@ -62,7 +62,10 @@ export function encodeRequest<K extends ApiKey>(
   return following.length === 0 ? [envelope] : [envelope, ...following];
 }
 
-/** The messages to hand to one `send`. `response` is null exactly when the header carries an error. */
+/**
+ * The messages to hand to one `send`. `response` is null exactly when the header carries an error. Throws OttlaError UNKNOWN_SERVER_ERROR
+ * when the values break the limits of the protocol: nothing has been sent then, and that request alone fails.
+ */
 export function encodeResponse<K extends ApiKey>(
   header: ResponseHeader & { readonly api: K },
   response: ApiTypes[K]["response"] | null,
@@ -75,21 +78,21 @@ export function encodeResponse<K extends ApiKey>(
   assert((response === null) === (header.error !== "NONE"), "an answer has either an error or a payload");
   const schema: MessageSchema<ApiTypes[K]["response"]> = version.response;
   const fault = bodyBytesFault(bodies) ?? (response === null ? undefined : schema.bodiesFault(response, bodies.length));
-  assert(fault === undefined, `answer of api ${header.api}: ${fault}`);
+  if (fault !== undefined) throw unencodable(header.api, `: ${fault}`);
   const trail = new Trail();
   const payload = response === null ? null : schema.payload.encode(response, trail);
-  if (payload === FAULT) throw new AssertionFailure(`answer of api ${header.api}${trail.text()}`);
+  if (payload === FAULT) throw unencodable(header.api, trail.text());
   const { announcement, following } = planBodies(bodies);
   const envelope = packResponse(header, announcement, payload);
   const fitting =
     envelope.length <= schema.bytesMax
       ? envelope
       : packResponse(header, announcement, withoutNotes(header.api, payload));
-  assert(fitting.length <= schema.bytesMax, `answer of api ${header.api} takes ${fitting.length} bytes`);
+  if (fitting.length > schema.bytesMax) throw unencodable(header.api, ` takes ${fitting.length} bytes`);
   return following.length === 0 ? [fitting] : [fitting, ...following];
 }
 
-/** The payload of a successful answer without bodies, to be used for several requests. */
+/** The payload of a successful answer without bodies, to be used for several requests. Throws as encodeResponse does. */
 export function encodePayload<K extends ApiKey>(
   { api, version }: Pick<ResponseHeader, "version"> & { readonly api: K },
   response: ApiTypes[K]["response"],
@@ -100,10 +103,15 @@ export function encodePayload<K extends ApiKey>(
   const schema: MessageSchema<ApiTypes[K]["response"]> = layout.response;
   const trail = new Trail();
   const payload = schema.payload.encode(response, trail);
-  if (payload === FAULT) throw new AssertionFailure(`answer of api ${api}${trail.text()}`);
+  if (payload === FAULT) throw unencodable(api, trail.text());
   const packed = packPlain(payload);
-  assert(packed.length + HEAD_BYTES_MAX <= schema.bytesMax, `answer of api ${api} takes ${packed.length} bytes`);
+  if (packed.length + HEAD_BYTES_MAX > schema.bytesMax) throw unencodable(api, ` takes ${packed.length} bytes`);
   return packed;
+}
+
+/** What the state holds is beyond what an answer can: whoever let that in is at fault, not what else this process does. */
+function unencodable(api: ApiKey, why: string): OttlaError {
+  return new OttlaError("UNKNOWN_SERVER_ERROR", `the answer of api ${api} cannot be encoded${why}`);
 }
 
 /** Fields before a payload, without text. */

@@ -227,3 +227,10 @@ export interface ChangeQuorumRequest {
 export interface RaiseMetadataVersionRequest {
   readonly version: number;
 }
+
+/** Takes a fenced broker that is no member of the quorum off the list. */
+export interface UnregisterBrokerRequest {
+  readonly nodeId: NodeId;
+  /** Also when it holds partitions: what only it has is given up. */
+  readonly isForced: boolean;
+}

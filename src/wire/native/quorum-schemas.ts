@@ -215,4 +215,10 @@ export const QUORUM_SCHEMAS: QuorumSchemas = {
       { request: message(struct<apis.RaiseMetadataVersionRequest>({ version: int32 })), response: message(done) },
     ],
   },
+  [API.UNREGISTER_BROKER]: {
+    minVersion: 0,
+    versions: [
+      { request: message(struct<apis.UnregisterBrokerRequest>({ nodeId, isForced: bool })), response: message(done) },
+    ],
+  },
 };
