@@ -9,6 +9,8 @@ export interface VoterAddress {
 }
 
 const NODE_ID_MAX = 65_535;
+/** Bound: as many as a quorum can have. */
+const VOTERS_MAX = 64;
 
 function fault(text: string, why: string): OttlaError {
   return new OttlaError("CONFIG_UNREADABLE", `controller.quorum.voters: ${why} in ${JSON.stringify(text)}`);
@@ -16,7 +18,9 @@ function fault(text: string, why: string): OttlaError {
 
 /** In ascending order of the ids. Throws CONFIG_UNREADABLE. */
 export function parseVoters(text: string): VoterAddress[] {
-  const voters = text.split(",").map((part): VoterAddress => {
+  const parts = text.split(",", VOTERS_MAX + 1);
+  if (parts.length > VOTERS_MAX) throw fault(text.slice(0, 256), `more than ${VOTERS_MAX} nodes`);
+  const voters = parts.map((part): VoterAddress => {
     const match = /^(\d{1,5})@([^\s,@]+:\d{1,5})$/.exec(part.trim());
     const id = Number(match?.[1]);
     if (match?.[2] === undefined || id < 1 || id > NODE_ID_MAX)
@@ -24,10 +28,11 @@ export function parseVoters(text: string): VoterAddress[] {
     return { nodeId: toNodeId(id), address: match[2] };
   });
   voters.sort((one, other) => one.nodeId - other.nodeId);
+  const addresses = new Set<string>();
   for (const [at, { nodeId, address }] of voters.entries()) {
     if (voters[at - 1]?.nodeId === nodeId) throw fault(text, `node ${nodeId} stands twice`);
-    if (voters.some((other) => other.nodeId !== nodeId && other.address === address))
-      throw fault(text, `${address} stands twice`);
+    if (addresses.has(address)) throw fault(text, `${address} stands twice`);
+    addresses.add(address);
   }
   return voters;
 }

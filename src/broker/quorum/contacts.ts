@@ -4,7 +4,7 @@ import type { OttlaError } from "../../model/errors.ts";
 import type { ClusterId, NodeId } from "../../model/ids.ts";
 import { parseVoters } from "../../model/quorum-voters.ts";
 import type { MetadataImage } from "../../metadata/image.ts";
-import { type Configuration, type Message, nodeIdOf, type ReplicaId } from "../../raft/types.ts";
+import { type Configuration, type Message, nodeIdOf, type ReplicaId, toReplicaId } from "../../raft/types.ts";
 import { API } from "../../wire/native/apis.ts";
 import type { RaftRequest, VoterHelloRequest, VoterHelloResponse } from "../../wire/native/quorum-apis.ts";
 import { votersText } from "./bootstrap.ts";
@@ -18,6 +18,17 @@ import type { QuorumDeps, QuorumOptions } from "./types.ts";
 const REFUSAL_MS = 5_000;
 /** Bound. */
 const LEARNED_MAX = 64;
+/** What anybody says in a peer's name is looked into this often, per name: it is hearsay until the peer itself was asked. */
+const VERIFY_EVERY_MS = 1_000;
+const NUDGE_EVERY_MS = 100;
+const LIST_EVERY_MS = 100;
+/** A peer that says nothing for this long, asked because somebody speaks in its name, is gone: its connection is dead. */
+const VERIFY_TIMEOUT_MS = 250;
+/** Bound. */
+const HEARSAY_MAX = 256;
+/** Elections that a node may have missed: it takes days of nothing else. A term beyond is no honest one, and would be for ever. */
+const TERM_JUMP_MAX = 1_000_000;
+const WARN_EVERY_MS = 1_000;
 
 export interface ContactsParts {
   readonly deps: QuorumDeps;
@@ -26,6 +37,8 @@ export interface ContactsParts {
   readonly image: () => MetadataImage;
   readonly clusterId: () => ClusterId | null;
   readonly commitEnd: () => number;
+  /** Of the core; 0 = it has none yet, and any will do. */
+  readonly term: () => number;
   /** D-22: nobody listens where this node was. */
   readonly onGone: (nodeId: NodeId) => void;
   readonly onFailed: (error: OttlaError) => void;
@@ -43,6 +56,10 @@ export class Contacts {
   /** Addresses that other nodes named, in lists or as their own, and those in this log's uncommitted part. */
   readonly #learned = new Map<NodeId, string>();
   #learnedFrom = "";
+  #learnedFromMs = Number.NEGATIVE_INFINITY;
+  /** When what was said in a node's name was last looked into. */
+  readonly #hearsay = new Map<NodeId, { nudgedMs: number; verifiedMs: number }>();
+  #warnedMs = Number.NEGATIVE_INFINITY;
   #configurations: readonly (Configuration | undefined)[] = [];
 
   constructor(parts: ContactsParts) {
@@ -100,20 +117,28 @@ export class Contacts {
     return this.links.call(nodeId, API.VOTER_HELLO, request, { timeoutMs });
   }
 
-  /** Another node asks who this one is. */
-  heardHello({ nodeId, isRefused, boots, voters, address }: VoterHelloRequest): void {
+  /** Somebody asks who this node is. Anybody can say to be that node: what it says of itself counts as far as it is who was vouched for. */
+  heardHello({ nodeId, directoryId, isRefused, boots, voters, address }: VoterHelloRequest): void {
+    const { clock, identity } = this.#parts.deps;
+    if (nodeId === identity.nodeId) return;
+    const replica = toReplicaId(nodeId, directoryId);
+    const known = this.check.vouchedFor(nodeId);
     this.#learnList(voters);
-    if (address !== "") this.learn(nodeId, address);
-    this.#heard(nodeId, boots);
-    if (isRefused) this.#refusedBy.set(nodeId, this.#parts.deps.clock.monoMs());
-    else this.#refusedBy.delete(nodeId);
-    if (this.check.wanted.has(nodeId)) this.check.ask(nodeId);
+    if (address !== "" && (known === undefined || known.replica === replica)) this.learn(nodeId, address);
+    this.#heard(replica, boots);
+    if (known?.replica === replica) {
+      if (isRefused) this.#refusedBy.set(nodeId, clock.monoMs());
+      else this.#refusedBy.delete(nodeId);
+    }
+    if (known === undefined && this.check.wanted.has(nodeId)) this.check.askOnHearsay(nodeId);
   }
 
   /** A node whose own list is short (it was alone once) knows no address before its log is applied, and its log is not applied before it knows one. */
   #learnList(list: string): void {
-    if (list === "" || list === this.#learnedFrom) return;
+    const nowMs = this.#parts.deps.clock.monoMs();
+    if (list === "" || list === this.#learnedFrom || nowMs - this.#learnedFromMs < LIST_EVERY_MS) return;
     this.#learnedFrom = list;
+    this.#learnedFromMs = nowMs;
     try {
       for (const { nodeId, address } of parseVoters(list)) if (!this.#learned.has(nodeId)) this.learn(nodeId, address);
     } catch {
@@ -125,7 +150,10 @@ export class Contacts {
   learn(nodeId: NodeId, address: string): void {
     this.#learned.delete(nodeId);
     this.#learned.set(nodeId, address);
-    for (const oldest of this.#learned.keys()) if (this.#learned.size > LEARNED_MAX) this.#learned.delete(oldest);
+    if (this.#learned.size <= LEARNED_MAX) return;
+    const { wanted } = this.check;
+    const least = [...this.#learned.keys()].find((known) => !wanted.has(known)) ?? nodeId;
+    this.#learned.delete(least);
   }
 
   get refusedBy(): NodeId[] {
@@ -145,7 +173,7 @@ export class Contacts {
     this.check.setMembers(members);
     this.links.want("quorum", this.check.wanted);
     // Connected to already: who it is was not asked as long as it was no member.
-    for (const nodeId of members) if (this.check.bootsOf(nodeId) === undefined) this.check.ask(nodeId);
+    for (const nodeId of members) if (this.check.vouchedFor(nodeId) === undefined) this.check.ask(nodeId);
   }
 
   send(message: Message): void {
@@ -161,19 +189,55 @@ export class Contacts {
   accept(request: RaftRequest, bodies: readonly Uint8Array[]): Message | undefined {
     if (request.clusterId !== this.#parts.clusterId() || request.to !== this.#parts.self) return undefined;
     const message = messageOf(request, bodies);
-    if (message === undefined) {
-      this.#parts.deps.logger.warn("raft_message_dropped", { from: request.from, kind: request.message.kind });
+    const term = this.#parts.term();
+    if (message === undefined || (term > 0 && message.term > term + TERM_JUMP_MAX)) {
+      this.#warnDropped(request);
       return undefined;
     }
-    this.#heard(nodeIdOf(message.from), request.boots);
+    this.#heard(message.from, request.boots);
     return this.check.mayHear(message, request.boots, this.#parts.commitEnd()) ? message : undefined;
   }
 
-  /** A sign of life. Of another process than the one that is connected to, it says that this connection is dead, though nothing told so. */
-  #heard(nodeId: NodeId, boots: number): void {
-    const known = this.check.bootsOf(nodeId);
-    if (known === undefined || known === boots) this.links.nudge(nodeId);
-    else this.links.renew(nodeId);
+  #warnDropped({ from, message }: RaftRequest): void {
+    const { clock, logger } = this.#parts.deps;
+    if (clock.monoMs() - this.#warnedMs < WARN_EVERY_MS) return;
+    this.#warnedMs = clock.monoMs();
+    logger.warn("raft_message_dropped", { from, kind: message.kind, term: message.term });
+  }
+
+  /**
+   * A sign of life, or somebody who says so. Of another process or disk than the one that is connected to, it may say that this connection is
+   * dead though nothing told so: that one is asked, and its silence ends the connection. While it answers, hearsay changes nothing.
+   */
+  #heard(replica: ReplicaId, boots: number): void {
+    const nodeId = nodeIdOf(replica);
+    const nowMs = this.#parts.deps.clock.monoMs();
+    const known = this.check.vouchedFor(nodeId);
+    if (known?.replica === replica && known.boots === boots) return;
+    const looked = this.#lookedInto(nodeId);
+    if (known === undefined) {
+      if (nowMs - looked.nudgedMs < NUDGE_EVERY_MS) return;
+      looked.nudgedMs = nowMs;
+      this.links.nudge(nodeId);
+      return;
+    }
+    if (mutant("D20h")) this.links.renew(nodeId);
+    if (nowMs - looked.verifiedMs < VERIFY_EVERY_MS) return;
+    looked.verifiedMs = nowMs;
+    this.ask(nodeId, this.check.isRefused(nodeId), VERIFY_TIMEOUT_MS).catch(() => undefined); // its silence has closed the connection
+  }
+
+  #lookedInto(nodeId: NodeId): { nudgedMs: number; verifiedMs: number } {
+    const known = this.#hearsay.get(nodeId);
+    if (known !== undefined) return known;
+    const never = Number.NEGATIVE_INFINITY;
+    const looked = { nudgedMs: never, verifiedMs: never };
+    this.#hearsay.set(nodeId, looked);
+    for (const oldest of this.#hearsay.keys()) {
+      if (this.#hearsay.size <= HEARSAY_MAX) break;
+      this.#hearsay.delete(oldest);
+    }
+    return looked;
   }
 
   /** In an ordered end. What cannot be written now is younger than D-20 asks for. */

@@ -22,11 +22,17 @@ export interface MembershipParts {
   readonly core: () => RaftNode | undefined;
   readonly input: <T>(act: (core: RaftNode) => T) => T | undefined;
   readonly isController: () => boolean;
+  /** This node has a connection to it, and knows it for who it is. */
+  readonly isThere: (replica: ReplicaId) => boolean;
   readonly appliedEnd: () => number;
   /** Committed and applied. */
   readonly configuration: () => Configuration | undefined;
 }
 
+/** Bound of voters and learners: every message that lists them holds them all. */
+export const MEMBERS_MAX = 64;
+/** For a learner that nobody has heard of to be taken back, after its addition ran out of time. */
+const TAKE_BACK_MS = 5_000;
 /** How often a leader looks whether a learner has caught up. */
 const PROMOTE_EVERY_MS = 100;
 
@@ -115,8 +121,11 @@ export class Membership {
       return refused("INVALID_VOTER_KEY", `node ${nodeId} votes with another disk (${others.join(", ")}): replace it`);
     if (change.op === "replace" && others.length === 0 && !members.includes(replica))
       return refused("VOTER_NOT_FOUND", `node ${nodeId} is no member of the quorum: add it`);
+    const isNew = !members.includes(replica);
+    if (isNew && this.#memberCount >= MEMBERS_MAX)
+      return refused("INCONSISTENT_VOTER_SET", `the quorum has ${MEMBERS_MAX} members, and no more can be added`);
     const added = await this.#add(replica, untilMs);
-    if (added.kind === "refused") return added;
+    if (added.kind === "refused") return isNew ? this.#tookBack(replica, added) : added;
     for (const old of others) {
       const removed = await this.#remove(old, untilMs);
       if (removed.kind === "refused") return removed;
@@ -154,6 +163,21 @@ export class Membership {
       return this.#parts.isController() ? undefined : lostLeadership();
     });
     return outcome === "met" ? this.#done() : outcome;
+  }
+
+  /** A learner that is not there is most likely a mistake, which nobody else takes out. One that is will be brought up to date, and votes then. */
+  async #tookBack(replica: ReplicaId, outcome: ChangeOutcome & { kind: "refused" }): Promise<ChangeOutcome> {
+    const isSilent = !this.#parts.isThere(replica) && this.#membersOf(nodeIdOf(replica)).includes(replica);
+    if (outcome.error !== "REQUEST_TIMED_OUT" || !isSilent || this.#isClosed) return outcome;
+    const removed = await this.#remove(replica, this.#parts.clock.monoMs() + TAKE_BACK_MS);
+    return removed.kind === "refused"
+      ? outcome
+      : refused("REQUEST_TIMED_OUT", `${replica} is not to be found: it was taken out again`);
+  }
+
+  get #memberCount(): number {
+    const { voters = [], learners = [] } = this.#parts.core()?.configuration ?? {};
+    return voters.length + learners.length;
   }
 
   async #remove(replica: ReplicaId, untilMs: number): Promise<ChangeOutcome> {

@@ -15,6 +15,8 @@ const ASK_EVERY_MS = 1_000;
 const ASK_TIMEOUT_MS = 2_000;
 /** Bound: nodes that are no members and spoke to this one (a leader of a configuration that has not arrived here yet). */
 const STRANGERS_MAX = 16;
+/** Bound: how often a peer is asked in a second because of what came in its name. */
+const HEARSAY_PER_SECOND = 20;
 
 export interface PeerCheckParts {
   readonly self: NodeId;
@@ -37,6 +39,8 @@ interface Peer {
   /** Of the present connection; null = not known (any more). */
   vouched: { readonly replica: ReplicaId; readonly boots: number } | null;
   isAsking: boolean;
+  /** Questions on hearsay in this second. */
+  hearsayCount: number;
 }
 
 export class PeerCheck {
@@ -71,9 +75,15 @@ export class PeerCheck {
     for (const nodeId of this.#peers.keys()) if (!this.wanted.has(nodeId)) this.#peers.delete(nodeId);
   }
 
-  /** Starts of the disk that the present connection was vouched for. */
-  bootsOf(nodeId: NodeId): number | undefined {
-    return this.#peers.get(nodeId)?.vouched?.boots;
+  /** The disk, and its starts, that the present connection was vouched for. */
+  vouchedFor(nodeId: NodeId): { readonly replica: ReplicaId; readonly boots: number } | undefined {
+    return this.#peers.get(nodeId)?.vouched ?? undefined;
+  }
+
+  /** This node does not believe the disk that the peer said it has. */
+  isRefused(nodeId: NodeId): boolean {
+    const disk = this.#peers.get(nodeId)?.disk ?? null;
+    return disk !== null && this.#refused.has(disk);
   }
 
   /** May a message go to this replica? */
@@ -104,6 +114,13 @@ export class PeerCheck {
       this.#strangers.add(nodeId);
       this.#parts.onChanged();
     }
+    this.askOnHearsay(nodeId);
+  }
+
+  /** Something came in its name. */
+  askOnHearsay(nodeId: NodeId): void {
+    const peer = this.#peers.get(nodeId);
+    if (peer !== undefined && peer.hearsayCount++ >= HEARSAY_PER_SECOND) return;
     this.ask(nodeId);
   }
 
@@ -128,15 +145,14 @@ export class PeerCheck {
     if (this.#isClosed || clusterId() === null || !isConnected(nodeId)) return;
     let peer = this.#peers.get(nodeId);
     if (peer === undefined) {
-      peer = { disk: null, vouched: null, isAsking: false };
+      peer = { disk: null, vouched: null, isAsking: false, hearsayCount: 0 };
       this.#peers.set(nodeId, peer);
     }
     if (peer.isAsking) return;
     peer.isAsking = true;
     const asked = peer;
     const before = new Map(marks.all);
-    const isRefused = peer.disk !== null && this.#refused.has(peer.disk);
-    this.#parts.ask(nodeId, isRefused, ASK_TIMEOUT_MS).then(
+    this.#parts.ask(nodeId, this.isRefused(nodeId), ASK_TIMEOUT_MS).then(
       (answer) => {
         asked.isAsking = false;
         if (!this.#isClosed && isConnected(nodeId)) this.#judge(nodeId, answer, before);
@@ -180,6 +196,7 @@ export class PeerCheck {
   #schedule(): void {
     this.#timer = this.#parts.timers.after(ASK_EVERY_MS, () => {
       if (this.#isClosed) return;
+      for (const peer of this.#peers.values()) peer.hearsayCount = 0;
       for (const nodeId of this.wanted) this.ask(nodeId);
       this.#save();
       this.#schedule();

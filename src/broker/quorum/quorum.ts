@@ -126,6 +126,7 @@ class Quorum implements HostedQuorum {
       core,
       input: (act) => this.#host?.input(act),
       isController: () => this.isController,
+      isThere: (replica) => this.#contacts.check.mayTell(replica),
       appliedEnd: () => this.#machine.end,
       configuration: () => this.#machine.configuration?.configuration,
     });
@@ -336,6 +337,7 @@ class Quorum implements HostedQuorum {
       image: () => this.#machine.image,
       clusterId: () => this.#clusterId,
       commitEnd: () => this.#host?.core.log.commitEnd ?? 0,
+      term: () => this.#host?.core.term ?? 0,
       onGone: (nodeId) => this.#gone(nodeId),
       onFailed: (error) => this.#fail(error),
     });

@@ -279,6 +279,7 @@ export class RaftHost {
     return new SnapshotKeeper({
       store,
       clusterId: () => clusterId,
+      check: (meta, bytes) => this.#checkArrived(meta, bytes),
       onDurable: (meta) => {
         this.input((core) => core.snapshotDurable(meta));
         this.#retain();
@@ -286,6 +287,15 @@ export class RaftHost {
       onSpoilt: () => this.input((core) => core.snapshotSpoilt()),
       onFailed: (error) => this.#fail(error),
     });
+  }
+
+  #checkArrived(meta: SnapshotMeta, bytes: Uint8Array): void {
+    try {
+      this.#parts.machine.check(meta, bytes);
+    } catch (thrown) {
+      this.#parts.logger.error("metadata_snapshot_unusable", { end: meta.end, err: thrown });
+      throw thrown;
+    }
   }
 
   #load(meta: SnapshotMeta): void {

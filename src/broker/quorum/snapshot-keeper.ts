@@ -1,6 +1,7 @@
 // Snapshots on the disk: those of this node's own image, those that a leader sends, and the pieces that are read for others.
 import { concatBytes } from "../../base/bytes.ts";
-import { asOttlaError, type OttlaError } from "../../model/errors.ts";
+import { mutant } from "../../base/mutant.ts";
+import { asOttlaError, OttlaError } from "../../model/errors.ts";
 import type { ClusterId } from "../../model/ids.ts";
 import type { SnapshotMeta, SnapshotWrite } from "../../raft/types.ts";
 import type { RaftStore, SnapshotSink } from "../../storage/raft-types.ts";
@@ -12,6 +13,8 @@ const PIECE_BYTES = 256 * 1024;
 export interface SnapshotKeeperHost {
   readonly store: RaftStore;
   clusterId(): ClusterId;
+  /** Throws DATA_DAMAGED when what arrived is no snapshot of this, before it takes the place of the log. Throws else what ends this node. */
+  check(meta: SnapshotMeta, bytes: Uint8Array): void;
   onDurable(meta: SnapshotMeta): void;
   /** What was arriving could not be kept. */
   onSpoilt(): void;
@@ -24,6 +27,9 @@ interface Arriving {
   /** Undefined once it could not be written. */
   sink: SnapshotSink | undefined;
 }
+
+/** What arrived is no snapshot: nothing of this disk is damaged. */
+class Unusable extends OttlaError {}
 
 /** Bound: one snapshot under way at a time; an arriving one is held in memory until it is loaded. */
 export class SnapshotKeeper {
@@ -77,6 +83,7 @@ export class SnapshotKeeper {
       try {
         await arriving.sink.write(position, piece);
         if (!isLast) return;
+        if (!mutant("Q15c")) this.#check(arriving);
         await arriving.sink.finish();
         arriving.sink = undefined;
         this.#host.onDurable(arriving.meta);
@@ -84,6 +91,17 @@ export class SnapshotKeeper {
         await this.#spoil(arriving, asOttlaError(thrown));
       }
     });
+  }
+
+  #check({ meta, pieces }: Arriving): void {
+    const whole = concatBytes(pieces);
+    pieces.splice(0, pieces.length, whole);
+    try {
+      this.#host.check(meta, whole);
+    } catch (thrown) {
+      const error = asOttlaError(thrown);
+      throw error.code === "DATA_DAMAGED" ? new Unusable(error.code, error.message) : error;
+    }
   }
 
   #begin(meta: SnapshotMeta): void {
@@ -104,7 +122,7 @@ export class SnapshotKeeper {
     const { sink } = arriving;
     arriving.sink = undefined;
     await sink?.abandon();
-    if (!isPassing(error)) {
+    if (!isPassing(error) && !(error instanceof Unusable)) {
       this.#host.onFailed(error);
       return;
     }

@@ -81,14 +81,19 @@ export class StateMachine {
   /** Q-15: from scratch, so that what is not in the snapshot is gone. One that is not ahead changes nothing. */
   load(meta: Omit<SnapshotMeta, "sizeBytes">, bytes: Uint8Array): void {
     if (meta.end <= this.end) return;
-    const image = MetadataImage.load(bytes, this.#parts.versions);
-    if (image.endOffset !== meta.end)
-      throw new OttlaError("DATA_DAMAGED", `the metadata snapshot of ${meta.end} holds ${image.endOffset}`);
-    this.#image = image;
+    this.#image = this.check(meta, bytes);
     this.#lastTerm = meta.lastTerm;
     this.#configuration = { index: meta.end - 1, configuration: meta.configuration };
     this.bytesSinceSnapshot = 0;
     this.#tell({ index: meta.end - 1, records: NO_RECORDS, isReset: true });
+  }
+
+  /** The image that the snapshot holds. Throws as `load` does. */
+  check({ end }: Pick<SnapshotMeta, "end">, bytes: Uint8Array): MetadataImage {
+    const image = MetadataImage.load(bytes, this.#parts.versions);
+    if (image.endOffset !== end)
+      throw new OttlaError("DATA_DAMAGED", `the metadata snapshot of ${end} holds ${image.endOffset}`);
+    return image;
   }
 
   /** Rejects when the quorum ends first. */

@@ -104,7 +104,7 @@ describe("adding", () => {
     expect(await add(cluster, node)).toMatchObject({ error: "DUPLICATE_VOTER" });
   });
 
-  it("a node that is not there: the learner waits, and the change says so in time; when it comes it is promoted", async () => {
+  it("a node that is not there: the change says so in time, and takes it out again; asked for again when it is there, it votes", async () => {
     const cluster = await three();
     const node = cluster.node(4);
     const leader = await cluster.controller();
@@ -112,9 +112,23 @@ describe("adding", () => {
     const waiting = leader.quorum.change(wish, 2_000);
     expect(await cluster.settle(leader.quorum.change(wish, 100))).toMatchObject({ error: "BUSY" });
     expect(await cluster.settle(waiting)).toMatchObject({ error: "REQUEST_TIMED_OUT" });
+    expect(leader.quorum.status.voters).toHaveLength(3);
     await cluster.start(4);
-    await cluster.until(() => node.isUp && node.quorum.status.role === "follower");
+    expect(await cluster.settle(leader.quorum.change(wish, 20_000))).toMatchObject({ kind: "done" });
     expect(await cluster.propose(leader, registers(9))).toMatchObject({ kind: "records" });
+  });
+
+  it("a node that is there and has too much to catch up with: the learner stays, and votes when it is through", async () => {
+    const cluster = await three();
+    const node = cluster.node(4);
+    const leader = await cluster.controller();
+    await cluster.start(4);
+    await cluster.until(() => node.isUp && node.quorum.status.role === "observer");
+    const wish = { op: "add", nodeId: node.id, directoryId: node.directoryId } as const;
+    node.latencies.syncMs = 3_000;
+    expect(await cluster.settle(leader.quorum.change(wish, 1_000))).toMatchObject({ error: "REQUEST_TIMED_OUT" });
+    expect(leader.quorum.status.voters).toContainEqual(expect.objectContaining({ nodeId: 4, isLearner: true }));
+    await cluster.until(() => node.quorum.status.role === "follower", 60_000);
   });
 
   it("goes on when the leader dies in the middle: whoever leads promotes", async () => {

@@ -1,5 +1,6 @@
 // Snapshots on their way to the disk: in order, whole or not at all, one at a time.
 import { describe, expect, it } from "vitest";
+import { activateMutants } from "../../../src/base/mutant.ts";
 import { SnapshotKeeper } from "../../../src/broker/quorum/snapshot-keeper.ts";
 import { OttlaError } from "../../../src/model/errors.ts";
 import type { SnapshotMeta, Term } from "../../../src/raft/types.ts";
@@ -15,7 +16,7 @@ const meta = (end: number, sizeBytes = 4): SnapshotMeta => ({
 
 function make() {
   const events: string[] = [];
-  const state = { failure: undefined as OttlaError | undefined };
+  const state = { failure: undefined as OttlaError | undefined, fault: undefined as OttlaError | undefined };
   const store = {
     beginSnapshot: (named: StoredSnapshotMeta) => {
       events.push(`begin ${named.end}`);
@@ -33,6 +34,9 @@ function make() {
   const keeper = new SnapshotKeeper({
     store,
     clusterId: () => idOf(77),
+    check: () => {
+      if (state.fault !== undefined) throw state.fault;
+    },
     onDurable: ({ end }) => void events.push(`durable ${end}`),
     onSpoilt: () => void events.push("spoilt"),
     onFailed: ({ code }) => void events.push(`failed ${code}`),
@@ -97,6 +101,31 @@ describe("a snapshot that arrives", () => {
     piece(10, 0, false);
     await keeper.settled();
     expect(events.at(-1)).toBe("failed DISK_FAILED");
+  });
+});
+
+describe("what arrives and is no snapshot", () => {
+  it.each([{ mutants: [] }, { mutants: ["Q15c"] }])(
+    "is spoilt before it takes the place of the log, and asked for again ($mutants)",
+    async ({ mutants }) => {
+      activateMutants(mutants);
+      const { events, state, keeper, piece } = make();
+      state.fault = new OttlaError("DATA_DAMAGED", "not JSON");
+      piece(10, 0, true);
+      await keeper.settled();
+      const isKept = events.includes("durable 10");
+      expect(isKept).toBe(mutants.length > 0);
+      if (!isKept) expect(events.slice(2)).toEqual(["abandon 10", "spoilt"]);
+      activateMutants([]);
+    },
+  );
+
+  it("of a newer build ends this node by name", async () => {
+    const { events, state, keeper, piece } = make();
+    state.fault = new OttlaError("DATA_DIR_NEWER");
+    piece(10, 0, true);
+    await keeper.settled();
+    expect(events.slice(2)).toEqual(["abandon 10", "failed DATA_DIR_NEWER"]);
   });
 });
 
