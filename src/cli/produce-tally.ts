@@ -76,19 +76,20 @@ export class ProduceTally {
   #failed(report: BatchReport, error: NonNullable<BatchReport["error"]>): void {
     this.#errors.set(error.code, (this.#errors.get(error.code) ?? 0) + report.recordCount);
     const where = `${report.topic}-${report.partition}`;
+    const why = `${error.code}: ${error.message.replace(`${where}: `, "")}`;
     if (error.outcome === "unknown") {
       this.#unknownRecords += report.recordCount;
       this.#unknownBatches++;
       if (this.#unknownBatches <= TOLD_MAX) {
         this.#say(
-          `${counted(report.recordCount, "record")} of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${error.code}: ${error.message}`,
+          `${counted(report.recordCount, "record")} of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${why}`,
         );
       }
       return;
     }
     if (error.outcome === "appended") return;
     if (this.#failedRecords === 0)
-      this.#say(`${counted(report.recordCount, "record")} not appended (${where}): ${error.code}: ${error.message}`);
+      this.#say(`${counted(report.recordCount, "record")} not appended (${where}): ${why}`);
     this.#failedRecords += report.recordCount;
     if (GONE.includes(error.code)) this.#isHopeless = this.#isTopicGone = true;
     if (!error.retriable && error.code !== "MESSAGE_TOO_LARGE") this.#isHopeless = true;

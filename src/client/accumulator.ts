@@ -8,7 +8,7 @@ import { RecordBatchBuilder } from "../model/records.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Codecs, CompressionName } from "../ports/codecs.ts";
 import type { Timers } from "../ports/timers.ts";
-import type { TopicMetadata } from "../wire/native/apis.ts";
+import type { PartitionMetadata, TopicMetadata } from "../wire/native/apis.ts";
 import type { Alarm, Alarms } from "../link/alarms.ts";
 import type { Generation } from "./flush-tracker.ts";
 import type { NormalRecord } from "./outgoing.ts";
@@ -44,6 +44,8 @@ export interface PlacedRecord extends NormalRecord {
 }
 
 const BUILDERS_KEPT = 64;
+/** A lane this far behind (its leader is slow, or hangs) gets records without key only when the others are no better. */
+const BACKLOG_MAX = 32;
 
 interface TopicLanes {
   /** By partition * 3 + acks. */
@@ -82,8 +84,7 @@ export class Accumulator {
   append(topic: TopicMetadata, record: PlacedRecord): void {
     const lanes = topic === this.#lastTopic && this.#lastLanes !== undefined ? this.#lastLanes : this.#lanesOf(topic);
     const partition = this.#choosePartition(topic, record, lanes);
-    const slot = partition * 3 + (record.acks + 1);
-    const lane = (lanes.lanes[slot] ??= new Lane(topic.name, partition, record.acks));
+    const lane = this.#lane(lanes, topic.name, { partition, acks: record.acks });
     if (lane.open !== undefined) {
       if (this.#tryAppend(lane.open, record)) return;
       this.#makeDue(lane.open);
@@ -129,6 +130,31 @@ export class Accumulator {
     this.#bufferedBytes -= batch.sizeBytes;
   }
 
+  /** Records without key go elsewhere from now on. */
+  leave({ topic, partition }: Lane): void {
+    const lanes = this.#topics.get(topic);
+    if (lanes?.sticky === partition) lanes.sticky = -1;
+  }
+
+  /**
+   * Batches of records without key that wait in a lane without leader go to partitions that have one. Returns the lanes that got them; they
+   * are due.
+   */
+  rehome(lane: Lane, topic: TopicMetadata): Lane[] {
+    const lanes = this.#topics.get(lane.topic);
+    if (lanes === undefined || !topic.partitions.some(isLed)) return [];
+    const moved = lane.takeUnbound();
+    for (const batch of moved) {
+      batch.lane = this.#lane(lanes, topic.name, {
+        partition: this.#nextSticky(topic, lanes, lane.acks),
+        acks: lane.acks,
+      });
+      batch.isDue = true;
+      batch.lane.push(batch);
+    }
+    return [...new Set(moved.map((batch) => batch.lane))];
+  }
+
   /** Every open batch is to go now. */
   makeAllDue(): void {
     for (let batch = this.#lingering.shift(); batch !== undefined; batch = this.#lingering.shift())
@@ -150,25 +176,35 @@ export class Accumulator {
     return lanes;
   }
 
-  #choosePartition(topic: TopicMetadata, { partition, key }: PlacedRecord, lanes: TopicLanes): number {
+  #lane({ lanes }: TopicLanes, topic: string, { partition, acks }: { partition: number; acks: number }): Lane {
+    return (lanes[slotOf(partition, acks)] ??= new Lane(topic, partition, acks));
+  }
+
+  #choosePartition(topic: TopicMetadata, { partition, key, acks }: PlacedRecord, lanes: TopicLanes): number {
     const count = topic.partitions.length;
     if (partition !== undefined) return checkedPartition(partition, topic);
     if (key !== null) return checkedPartition(this.#options.partitioner(key, count), topic);
-    if (lanes.sticky < 0 || lanes.sticky >= count) lanes.sticky = this.#nextSticky(topic);
+    if (lanes.sticky < 0 || lanes.sticky >= count) lanes.sticky = this.#nextSticky(topic, lanes, acks);
     return lanes.sticky;
   }
 
-  /** A partition with a leader if there is one. */
-  #nextSticky(topic: TopicMetadata): number {
-    const usable = topic.partitions.filter((partition) => partition.leader >= 0);
-    if (topic.partitions.length === 0)
-      throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic.name} has no partitions`);
-    return this.#deps.rng.pick(usable.length > 0 ? usable : topic.partitions).index;
+  /** A partition with a leader that takes records, if there is one; not one that is far behind, if another is less so. */
+  #nextSticky({ name, partitions }: TopicMetadata, { lanes }: TopicLanes, acks: number): number {
+    if (partitions.length === 0) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${name} has no partitions`);
+    const led = partitions.filter(isLed);
+    const laneOf = ({ index }: PartitionMetadata) => lanes[slotOf(index, acks)];
+    const taking = led.filter((partition) => laneOf(partition)?.isBlocked !== true);
+    const usable = [taking, led, partitions].find((candidates) => candidates.length > 0) ?? partitions;
+    const backlogOf = (partition: PartitionMetadata) => laneOf(partition)?.backlog ?? 0;
+    const picked = this.#deps.rng.pick(usable);
+    if (backlogOf(picked) < BACKLOG_MAX) return picked.index;
+    return usable.reduce((best, other) => (backlogOf(other) < backlogOf(best) ? other : best), picked).index;
   }
 
   #tryAppend(batch: ProduceBatch, record: PlacedRecord): boolean {
     const builder = present(batch.builder, "the builder of an open batch");
     if (!builder.tryAppend(record)) return false;
+    if (record.key !== null || record.partition !== undefined) batch.isBound = true;
     const { waiter } = record;
     if (waiter === undefined) batch.hasEnqueued = true;
     else {
@@ -250,6 +286,9 @@ export class Accumulator {
     this.#builders.push(builder);
   }
 }
+
+const slotOf = (partition: number, acks: number): number => partition * 3 + (acks + 1);
+const isLed = ({ leader }: PartitionMetadata): boolean => leader >= 0;
 
 function checkedPartition(partition: number, topic: TopicMetadata): number {
   const count = topic.partitions.length;

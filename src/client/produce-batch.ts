@@ -23,7 +23,8 @@ export interface BatchWaiter {
 export type BatchState = "open" | "sealed" | "in-flight" | "settled";
 
 export class ProduceBatch {
-  readonly lane: Lane;
+  /** Another one once it was moved to a partition with a leader. */
+  lane: Lane;
   /** Order within the producer, thus within the lane. */
   readonly sequence: number;
   readonly createdMs: number;
@@ -43,10 +44,11 @@ export class ProduceBatch {
   /** Uncompressed; what the buffer's bound counts. */
   sizeBytes = 0;
   hasEnqueued = false;
+  /** A record of it has a key, or was given its partition: it belongs here and nowhere else. */
+  isBound = false;
   readonly waiters: BatchWaiter[] = [];
   alarm: Alarm | undefined;
   attempts = 0;
-  lastError: OttlaError | undefined;
 
   constructor(
     lane: Lane,
@@ -82,6 +84,10 @@ export class Lane {
   isBlocked = false;
   /** Answers in a row that said the topic does not exist. */
   missingCount = 0;
+  /** Failures in a row. */
+  failureCount = 0;
+  /** The last one, in words that do not name the partition. */
+  lastError: OttlaError | undefined;
   readonly #batches = new Ring<ProduceBatch>();
   /** Batches to be sent again, by sequence. */
   #retries: ProduceBatch[] = [];
@@ -92,6 +98,11 @@ export class Lane {
     this.topic = topic;
     this.partition = partition;
     this.acks = acks;
+  }
+
+  /** Batches that wait or are under way. */
+  get backlog(): number {
+    return this.#batches.length + this.#retries.length + this.inFlightCount;
   }
 
   push(batch: ProduceBatch): void {
@@ -135,6 +146,19 @@ export class Lane {
     if (this.#retries[0] !== undefined) return this.#retries[0];
     while (this.#batches.peek()?.state === "settled") this.#batches.shift();
     return this.#batches.peek();
+  }
+
+  /** Removes and returns what waits and may go to any other partition as well. */
+  takeUnbound(): ProduceBatch[] {
+    const waiting = [...this.#retries, ...this.#batches].filter((batch) => batch.state !== "settled");
+    const kept = waiting.filter((batch) => batch.isBound);
+    if (kept.length === waiting.length) return [];
+    const retries = new Set(this.#retries);
+    this.#retries = kept.filter((batch) => retries.has(batch));
+    this.#batches.clear();
+    for (const batch of kept) if (!retries.has(batch)) this.#batches.push(batch);
+    if (this.open?.isBound === false) this.open = undefined;
+    return waiting.filter((batch) => !batch.isBound);
   }
 
   /** Removes and returns all that is not in flight. */

@@ -21,7 +21,9 @@ import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import type { Lane, ProduceBatch } from "./produce-batch.ts";
-import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
+import { noLeader } from "./unreadable.ts";
+import { WaitNotes } from "./wait-notes.ts";
 
 export interface SenderOptions {
   readonly requestTimeoutMs: number;
@@ -63,6 +65,7 @@ export class Sender {
   readonly #accumulator: Accumulator;
   readonly #settle: (batch: ProduceBatch, fate: BatchFate) => void;
   readonly #targets = new Map<BrokerLink, Target>();
+  readonly #notes: WaitNotes;
   #isClosed = false;
 
   constructor(
@@ -74,6 +77,7 @@ export class Sender {
     this.#options = options;
     this.#accumulator = parts.accumulator;
     this.#settle = parts.settle;
+    this.#notes = new WaitNotes(context);
   }
 
   /** Starts the batch's delivery timeout. */
@@ -87,7 +91,7 @@ export class Sender {
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
-    if (link === undefined || partition === undefined) return this.#block(lane, true);
+    if (link === undefined || partition === undefined) return this.#block(lane, noLeader());
     const target = this.#target(link, partition.leader);
     lane.isQueued = true;
     target.queues[ACKS_IN_TURN.indexOf(lane.acks as -1 | 0 | 1)]?.push(lane);
@@ -96,6 +100,7 @@ export class Sender {
 
   close(): void {
     this.#isClosed = true;
+    this.#notes.close();
     for (const target of this.#targets.values()) target.unwatch();
   }
 
@@ -164,9 +169,7 @@ export class Sender {
         for (const queue of target.queues) {
           for (let lane = queue.shift(); lane !== undefined; lane = queue.shift()) {
             lane.isQueued = false;
-            const head = lane.head();
-            if (head !== undefined) head.lastError = asOttlaError(error);
-            this.#block(lane, true);
+            this.#block(lane, asOttlaError(error));
           }
         }
       },
@@ -243,7 +246,7 @@ export class Sender {
         onFailure: (error, isFromBroker) => {
           this.#landed(target, batches);
           const outcome = isFromBroker ? outcomeOfRefusal(error.code) : "unknown";
-          for (const batch of batches) this.#onError(batch, error, outcome);
+          for (const batch of batches) this.#onError(batch, { error, outcome });
           this.#pump(target);
         },
       },
@@ -266,8 +269,10 @@ export class Sender {
   ): void {
     const error = connection.tell(API.PRODUCE, request, bodies);
     for (const batch of batches) {
-      if (error === undefined) this.#finish(batch, { kind: "appended", baseOffset: undefined });
-      else this.#onError(batch, error, "not appended");
+      if (error === undefined) {
+        this.#heard(batch.lane);
+        this.#finish(batch, { kind: "appended", baseOffset: undefined });
+      } else this.#onError(batch, { error, outcome: "not appended" });
     }
   }
 
@@ -281,64 +286,78 @@ export class Sender {
     for (const [index, batch] of batches.entries()) {
       const entry = isWhole ? response.entries[index] : undefined;
       if (entry === undefined) {
-        this.#onError(
-          batch,
-          new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch"),
-          "unknown",
-        );
+        const error = new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch");
+        this.#onError(batch, { error, outcome: "unknown" });
       } else if (entry.error === "NONE") {
-        batch.lane.missingCount = 0;
+        this.#heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
       } else {
-        const { lane } = batch;
         const detail = entry.message === null ? "" : `: ${entry.message}`;
-        const message = `${lane.topic}-${lane.partition}: ${new OttlaError(entry.error).message}${detail}`;
-        this.#onError(batch, new OttlaError(entry.error, message), entry.outcome);
+        const error = new OttlaError(entry.error, `${new OttlaError(entry.error).message}${detail}`);
+        this.#onError(batch, { error, outcome: entry.outcome });
       }
     }
     for (const batch of batches) this.route(batch.lane);
   }
 
   /** Sends again what is known not to be there and may succeed later; tells the caller of everything else. */
-  #onError(batch: ProduceBatch, error: OttlaError, outcome: Outcome): void {
+  #onError(batch: ProduceBatch, { error, outcome }: { readonly error: OttlaError; readonly outcome: Outcome }): void {
     if (batch.state === "settled") return this.route(batch.lane);
     const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
     if (outcome !== "not appended" || !error.retriable || isGone || this.#isClosed) {
-      this.#fail(batch, error, outcome);
+      this.#fail(batch, named(batch.lane, error), outcome);
       // The topic's limit may have changed: the next batches are made to the new one.
       if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(batch.lane.topic).catch(() => {});
       return this.route(batch.lane);
     }
     batch.state = "sealed";
-    batch.lastError = error;
     batch.lane.retry(batch);
-    this.#block(batch.lane, isStale(error.code));
+    this.#block(batch.lane, error);
+  }
+
+  #heard(lane: Lane): void {
+    lane.missingCount = lane.failureCount = 0;
+    lane.lastError = undefined;
+    this.#notes.goesOn(lane.topic, lane.partition);
   }
 
   /** Keeps the lane back for a while, and asks for its metadata if that may be the cause. */
-  #block(lane: Lane, isMetadataStale: boolean): void {
+  #block(lane: Lane, why: OttlaError): void {
+    lane.lastError = why;
     if (lane.isBlocked) return;
     lane.isBlocked = true;
+    lane.failureCount++;
+    this.#notes.waits(lane.topic, lane.partition, why.message);
+    this.#accumulator.leave(lane);
     const { alarms, rng } = this.#context;
-    const waitMs = backoffMs(Math.max(1, (lane.head()?.attempts ?? 1) + lane.missingCount), rng);
+    const waitMs = backoffMs(lane.failureCount, rng);
     const unblock = () => {
       lane.isBlocked = false;
       this.route(lane);
     };
-    if (!isMetadataStale) {
+    if (!isStale(why.code)) {
       alarms.after(waitMs, unblock);
       return;
     }
-    this.#context.metadata.refresh(lane.topic).then(
+    const unblockLater = () => alarms.after(togetherMs(waitMs, alarms.nowMs(), lane.failureCount), unblock);
+    this.#context.metadata.refreshElsewhere(lane.topic).then(
       (topic) => {
-        if (partitionOf(topic, lane.partition) === undefined) this.#missing(lane, undefined);
-        alarms.after(waitMs, unblock);
+        const partition = partitionOf(topic, lane.partition);
+        if (partition === undefined) this.#missing(lane, undefined);
+        else if (partition.leader < 0) this.#rehome(lane, topic);
+        unblockLater();
       },
       (error: unknown) => {
         this.#missing(lane, asOttlaError(error));
-        alarms.after(waitMs, unblock);
+        unblockLater();
       },
     );
+  }
+
+  #rehome(lane: Lane, topic: TopicMetadata): void {
+    if (this.#isClosed) return;
+    for (const other of this.#accumulator.rehome(lane, topic)) this.route(other);
+    if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
   }
 
   #missing(lane: Lane, error: OttlaError | undefined): void {
@@ -351,11 +370,15 @@ export class Sender {
 
   #expire(batch: ProduceBatch): void {
     const isInFlight = batch.state === "in-flight";
+    const { lane } = batch;
     const { deliveryTimeoutMs } = this.#options;
-    const message = `not acknowledged within ${deliveryTimeoutMs} ms${batch.lastError === undefined ? "" : `: ${batch.lastError.message}`}`;
-    const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: batch.lastError });
-    this.#fail(batch, error, isInFlight ? "unknown" : "not appended");
-    this.route(batch.lane);
+    const why = isInFlight ? undefined : lane.lastError;
+    const message = `not acknowledged within ${deliveryTimeoutMs} ms${why === undefined ? "" : `: ${why.message}`}`;
+    const hint = why?.code === "NOT_LEADER_OR_FOLLOWER" ? { hint: why.hint } : {};
+    const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });
+    this.#fail(batch, named(lane, error), isInFlight ? "unknown" : "not appended");
+    if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
+    this.route(lane);
   }
 
   #fail(batch: ProduceBatch, error: OttlaError, outcome: Outcome): void {
@@ -365,6 +388,12 @@ export class Sender {
   #finish(batch: ProduceBatch, fate: BatchFate): void {
     if (batch.state !== "settled") this.#settle(batch, fate);
   }
+}
+
+/** The error, saying of which partition it is. */
+function named({ topic, partition }: Lane, error: OttlaError): OttlaError {
+  const { code, message, hint, cause } = error;
+  return new OttlaError(code, `${topic}-${partition}: ${message}`, { hint, cause });
 }
 
 export function withOutcome(error: OttlaError, outcome: Outcome): OttlaError {

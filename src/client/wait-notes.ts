@@ -56,6 +56,11 @@ export class WaitNotes {
     this.#logger.info("partitions_go_on", { topic, partitions: inOrder(back) });
   }
 
+  /** Nobody waits for it any more. */
+  forget(topic: string, partition: number): void {
+    this.#waits.delete(keyOf(topic, partition));
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#alarm?.cancel();

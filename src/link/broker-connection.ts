@@ -192,12 +192,13 @@ export class BrokerConnection {
     if (pending === undefined) return;
     this.#pending.delete(correlationId);
     const peer = this.#connection.remote;
-    pending.handler.onFailure(new OttlaError("REQUEST_TIMED_OUT", `${peer} did not answer in time`), false);
-    // Not one byte since: the other end may be gone without a word. A new connection finds out.
+    // Not one byte since: the other end may be gone without a word. A new connection finds out. Cut before anybody is told, who would send
+    // the next request over it.
     if (this.#lastReceivedMs < sentMs && this.#closed === undefined) {
       this.#connection.destroy();
       this.#end(new OttlaError("CONNECTION_LOST", `${peer} is silent`));
     }
+    pending.handler.onFailure(new OttlaError("REQUEST_TIMED_OUT", `${peer} did not answer in time`), false);
   }
 
   #break(reason: string, error: ErrorName = "PROTOCOL_ERROR"): void {

@@ -47,6 +47,10 @@ const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
     (error: OttlaError) => error,
   );
 
+/** Of each partition, without what it had before. */
+const values = (broker: FakeBroker) =>
+  [0, 1, 2, 3].map((index) => broker.values("t", index).filter((value) => !/^[0-3]x?$/.test(value)));
+
 const LED = ["0", "0x", "2", "2x"];
 const ALL = ["0", "0x", "1", "1x", "2", "2x", "3", "3x"];
 
@@ -221,5 +225,106 @@ describe("admin: offsets", () => {
     await time.pass(5_000);
     lead(1, 1, 3);
     expect(await time.until(asked, 2_000)).toHaveLength(4);
+  });
+});
+
+describe("producer: partitions without a leader", () => {
+  it("hold up no record of another partition; theirs are sent when they are led", async () => {
+    const { time, first, lead, client } = await setUp();
+    lead(-1, 1, 3);
+    const producer = client.producer({ lingerMs: 0 });
+    const waiting = [1, 3].map((partition) => producer.send("t", { value: "late", partition }));
+    const sent = [0, 2].map((partition) => producer.send("t", { value: "now", partition }));
+    await time.until(Promise.all(sent), 100);
+    expect(values(first)).toEqual([["now"], [], ["now"], []]);
+    await time.pass(60_000);
+    lead(1, 1, 3);
+    await time.until(Promise.all(waiting), 2_000);
+    expect(values(first)).toEqual([["now"], ["late"], ["now"], ["late"]]);
+  });
+
+  it("fail their records at the delivery timeout, saying of which partition and why", async () => {
+    const { time, first, lead, client, notes } = await setUp();
+    lead(-1, 1, 3);
+    const producer = client.producer({ lingerMs: 0, deliveryTimeoutMs: 5_000 });
+    const error = await time.until(failure(producer.send("t", { value: "a", partition: 3 })), 5_010);
+    expect(error).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "not appended" });
+    expect(error.message).toBe("t-3: not acknowledged within 5000 ms: no leader");
+    expect(error.hint).toContain("ottla cluster health");
+    expect(notes).toEqual([["partitions_wait", { topic: "t", partitions: [3], reason: "no leader" }]]);
+    lead(1, 1, 3);
+    await time.pass(5_000);
+    expect(values(first).flat()).toEqual([]);
+    expect(notes).toHaveLength(1);
+  });
+
+  it("say once what waits, and that it goes on", async () => {
+    const { time, lead, client, notes } = await setUp();
+    lead(-1, 1, 3);
+    const producer = client.producer();
+    const sends = [1, 3, 1].map((partition) => producer.send("t", { value: "a", partition }));
+    await time.pass(10_000);
+    expect(notes).toEqual([["partitions_wait", { topic: "t", partitions: [1, 3], reason: "no leader" }]]);
+    lead(2, 1, 3);
+    await time.until(Promise.all(sends), 2_000);
+    expect(notes.slice(1)).toEqual([["partitions_go_on", { topic: "t", partitions: [1, 3] }]]);
+  });
+
+  it("get no records without key, and give back those that they have", async () => {
+    const { time, first, second, lead, client } = await setUp();
+    const producer = client.producer({ lingerMs: 0, batchBytes: 200 });
+    await time.until(producer.prepare("t"));
+    // Dead, but nobody has noticed yet.
+    await second.stopListening();
+    const sends = Array.from({ length: 40 }, (_, index) => producer.send("t", { value: `v${index}`.padEnd(60, ".") }));
+    const keyed = producer.send("t", { value: "keyed", partition: 1 });
+    await time.pass(3_000);
+    lead(-1, 1, 3);
+    const results = await time.until(Promise.all(sends), 3_000);
+    expect(results.every(({ partition }) => partition === 0 || partition === 2)).toBe(true);
+    for (const { offset = -1 } of results) expect(offset).toBeGreaterThan(1);
+    expect(values(first).flat()).toHaveLength(40);
+    for (let count = 0; count < 40; count++) {
+      await time.until(producer.send("t", { value: `w${count}` }), 100);
+    }
+    lead(1, 1, 3);
+    expect(await time.until(keyed, 3_000)).toMatchObject({ partition: 1, offset: 2 });
+  });
+});
+
+describe("producer: a leader that hangs", () => {
+  it("holds up no record of another partition; what it was sent is unknown at the request's timeout, the rest is sent later", async () => {
+    const { time, second, lead, client } = await setUp();
+    const producer = client.producer({ lingerMs: 0, requestTimeoutMs: 4_000, maxInFlight: 1 });
+    await time.until(producer.send("t", { value: "before", partition: 1 }));
+    await time.pass(10);
+    second.pause();
+    const sent = failure(producer.send("t", { value: "in flight", partition: 1 }));
+    await time.pass(10);
+    const behind = producer.send("t", { value: "behind", partition: 1 });
+    await time.until(producer.send("t", { value: "other", partition: 0 }), 100);
+    const error = await time.until(sent, 4_010);
+    expect(error).toMatchObject({ code: "REQUEST_TIMED_OUT", outcome: "unknown" });
+    expect(error.message).toMatch(/^t-1: broker-2:7070 did not answer in time/);
+    await time.pass(10_000);
+    lead(1, 1, 3);
+    expect(await time.until(behind, 10_000)).toMatchObject({ partition: 1, offset: 3 });
+  });
+
+  it("gets few records without key", async () => {
+    const { time, first, second, client } = await setUp();
+    const producer = client.producer({ lingerMs: 0, batchBytes: 200 });
+    await time.until(producer.prepare("t"));
+    for (const partition of [0, 1]) await time.until(producer.send("t", { value: "before", partition }));
+    second.pause();
+    for (let count = 0; count < 1_000; count++) {
+      void producer.enqueue("t", { value: "x".repeat(100) });
+      if (count % 5 === 0) await time.pass(2);
+    }
+    await time.pass(100);
+    expect(values(first).flat().length).toBeGreaterThan(900);
+    second.resume();
+    await time.until(producer.flush(), 5_000);
+    expect(values(first).flat()).toHaveLength(1_002);
   });
 });
