@@ -1,5 +1,6 @@
 // A change of the metadata that is asked for again, since its answer was lost, is done once (Raft paper, section 8): its request id goes into the
 // log with it.
+import { mutant } from "../base/mutant.ts";
 import type { Decision } from "../metadata/controller.ts";
 import type { MetadataImage } from "../metadata/image.ts";
 import { OttlaError } from "../model/errors.ts";
@@ -22,7 +23,7 @@ export class Once {
 
   decide(image: MetadataImage, decide: (image: MetadataImage) => Decision): Decision {
     const requestId = this.#requestId;
-    if (requestId === null) return decide(image);
+    if (requestId === null || mutant("M38d")) return decide(image);
     const earlier = image.requestOf(requestId);
     this.isRepeated = earlier !== undefined;
     this.topicId = earlier?.topicId ?? null;

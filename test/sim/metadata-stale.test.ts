@@ -1,9 +1,11 @@
-// Invariant 38 from end to end: a controller that was deposed and does not know it yet answers real clients, whose histories the checker reads.
-// With the read barrier it never answers out of its old image; without it (M38c: reads, M38a: refusals) the checker says so.
+// Invariant 38 from end to end: real clients, whose histories the checker reads. A controller that was deposed and does not know it yet never
+// answers out of its old image; without the read barrier (M38c: reads, M38a: refusals) the checker says so. A change whose answer was lost is
+// done once; without request ids (M38d) the checker says so.
 import { afterEach, describe, expect, it } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import { asOttlaError } from "../../src/model/errors.ts";
 import { MetadataLinearizabilityChecker } from "../../src/sim/checkers/metadata-linearizability.ts";
+import type { Admin } from "../../src/client/types.ts";
 import type { Violation } from "../../src/sim/checkers/checker.ts";
 import type { MetadataResult, MetadataWish } from "../../src/sim/metadata-history.ts";
 import { Fleet } from "../broker/fleet.ts";
@@ -47,6 +49,14 @@ class History {
   }
 }
 
+const look: MetadataWish = { kind: "describe topic", topic: TOPIC };
+
+async function looked(admin: Admin, timeoutMs: number): Promise<MetadataResult> {
+  const topics = await admin.listTopics({ linearizable: true, timeoutMs });
+  const seen = topics.map(({ name, topicId, isDeleting, configs }) => ({ topic: name, topicId, isDeleting, configs }));
+  return { kind: "topics", topics: seen };
+}
+
 /** The controller is cut off from the others; one of those creates a topic; somebody who knows only the old one looks, or deletes. */
 async function deposed(seed: number, ask: "read" | "delete"): Promise<Violation | undefined> {
   const fleet = new Fleet({ seed });
@@ -65,22 +75,40 @@ async function deposed(seed: number, ask: "read" | "delete"): Promise<Violation 
     const { topicId } = await writer.admin.createTopic(TOPIC, { partitions: 1 });
     return { kind: "created", topicId };
   });
-  if (ask === "read")
-    await history.did("reader", { kind: "describe topic", topic: TOPIC }, async () => {
-      const topics = await reader.admin.listTopics({ linearizable: true, timeoutMs: SHORT_MS });
-      const seen = topics.map(({ name, topicId, isDeleting, configs }) => ({
-        topic: name,
-        topicId,
-        isDeleting,
-        configs,
-      }));
-      return { kind: "topics", topics: seen };
-    });
+  if (ask === "read") await history.did("reader", look, () => looked(reader.admin, SHORT_MS));
   else
     await history.did("reader", { kind: "delete topic", topic: TOPIC }, async () => {
       await reader.admin.deleteTopic(TOPIC, { timeoutMs: SHORT_MS });
       return { kind: "done" };
     });
+  return history.verdict;
+}
+
+/** A topic is created, but the answer is lost; somebody deletes it; then the creation is asked for again. */
+async function askedTwice(): Promise<Violation | undefined> {
+  const fleet = new Fleet({ seed: 1 });
+  await fleet.start();
+  const controller = await fleet.controller();
+  const [maker, other] = [await fleet.open("maker"), await fleet.open("other")];
+  await fleet.settle(maker.admin.listTopics({ linearizable: true }));
+  const history = new History(fleet);
+  const { name } = fleet.node(controller);
+  fleet.network.cut(name, "maker");
+  const create: MetadataWish = { kind: "create topic", topic: TOPIC, configs: {} };
+  const creating = history.did("maker", create, async () => {
+    const { topicId } = await maker.admin.createTopic(TOPIC, { partitions: 1 });
+    return { kind: "created", topicId };
+  });
+  await fleet.until("it is there", async () => (await fleet.metadata(controller)).topics.length === 1);
+  await history.did("other", look, () => looked(other.admin, 5000));
+  await history.did("other", { kind: "delete topic", topic: TOPIC }, async () => {
+    await other.admin.deleteTopic(TOPIC, { wait: true });
+    return { kind: "done" };
+  });
+  await history.did("other", look, () => looked(other.admin, 5000));
+  fleet.network.mend(name, "maker");
+  expect(await fleet.settle(creating)).toBe("ok");
+  await history.did("other", look, () => looked(other.admin, 5000));
   return history.verdict;
 }
 
@@ -110,5 +138,16 @@ describe("a controller that was deposed and does not know it", () => {
   it("M38a: refusals without the barrier are found stale", { timeout: 120_000 }, async () => {
     activateMutants(["M38a"]);
     expect(await shownIn("delete")).toBeGreaterThan(0);
+  });
+});
+
+describe("a creation whose answer was lost", () => {
+  it("is done once, also when the topic was deleted before it is asked for again", async () => {
+    expect(await askedTwice()).toBeUndefined();
+  });
+
+  it("M38d: without request ids the topic comes back", async () => {
+    activateMutants(["M38d"]);
+    expect((await askedTwice())?.invariant).toBe(38);
   });
 });
