@@ -9,7 +9,8 @@ import { Fleet } from "../broker/fleet.ts";
 
 const RUN_MS = 8_000;
 
-async function sound(seed: number): Promise<readonly HistoryEvent[]> {
+/** `isStuck`: one node hears nothing of the others from the middle on, though it is told to be whole. */
+async function historyOf(seed: number, isStuck = false): Promise<readonly HistoryEvent[]> {
   const { codecs } = await createSimHost();
   const fleet = new Fleet({ seed });
   await fleet.start();
@@ -29,7 +30,9 @@ async function sound(seed: number): Promise<readonly HistoryEvent[]> {
     { clients: 4, thinkMs: 40 },
   );
   const running = workload.run();
-  await fleet.run(RUN_MS);
+  await fleet.run(RUN_MS / 2);
+  if (isStuck) fleet.isolate(await fleet.follower());
+  await fleet.run(RUN_MS / 2);
   workload.isStopping = true;
   await fleet.settle(running);
   events.push({ type: "metadata healed", timeMs: world.nowMs, nodes: [1, 2, 3] });
@@ -41,7 +44,7 @@ async function sound(seed: number): Promise<readonly HistoryEvent[]> {
 
 describe("clients that quarrel about a few names", () => {
   it("do everything, agree in the end, and find nothing wrong", { timeout: 120_000 }, async () => {
-    const events = await sound(7);
+    const events = await historyOf(7);
     const linear = new MetadataLinearizabilityChecker();
     const visible = new MetadataVisibilityChecker();
     for (const event of events) {
@@ -77,5 +80,13 @@ describe("clients that quarrel about a few names", () => {
     // Nothing breaks, so hardly anything is uncertain.
     const unknown = events.filter(({ type }) => type === "metadata unknown").length;
     expect(unknown).toBeLessThan(wishes.size / 20);
+  });
+
+  it("find a node that stays behind", { timeout: 120_000 }, async () => {
+    const visible = new MetadataVisibilityChecker();
+    for (const event of await historyOf(8, true)) expect(visible.observe(event)).toBeUndefined();
+    const found = visible.conclude();
+    expect(found?.invariant).toBe(40);
+    expect(found?.message).toMatch(/was (created|deleted).* but node \d/);
   });
 });
