@@ -126,8 +126,8 @@ export const ERRORS = {
     17,
     42,
     false,
-    "the request is well formed but its content makes no sense",
-    "the message names the field",
+    "the request is well formed, but makes no sense or is not allowed now",
+    "the message says what is wrong with it",
   ),
   INVALID_TIMESTAMP: row(18, 32, false, "a record's timestamp is not allowed", "check the producer's clock"),
   STORAGE_ERROR: row(
@@ -289,13 +289,6 @@ export const ERRORS = {
     "the first request of a connection must be Hello",
     "docs/protocol.md; the connection is closed",
   ),
-  INVALID_REGISTRATION: row(
-    45,
-    119,
-    false,
-    "a broker cannot be registered as it asks: its address is none, or there are too many brokers",
-    "the message says which; ottla broker ls shows the registered brokers, ottla broker unregister <id> takes a dead one off the list",
-  ),
   // Client side only: never on the wire.
   CONNECTION_FAILED: row(
     60,
@@ -377,6 +370,14 @@ export const ERRORS = {
     false,
     "files of the data directory are damaged below what was durable",
     "ottla log verify shows where",
+  ),
+  // Answers to one request again: 0 to 39 are used up.
+  INVALID_REGISTRATION: row(
+    100,
+    119,
+    false,
+    "a broker cannot be registered as it asks: its address is none, or there are too many brokers",
+    "the message says which; ottla broker ls shows the registered brokers, ottla broker unregister <id> takes a dead one off the list",
   ),
 } as const satisfies Record<string, ErrorRow>;
 

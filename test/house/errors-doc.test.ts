@@ -38,6 +38,15 @@ describe("docs/errors.md", () => {
     expect(entries.filter(([, row]) => row.meaning.trim() === "")).toEqual([]);
   });
 
+  it("codes of the connection, and no others, say that it is closed", () => {
+    const closing = entries
+      .filter(([, row]) => row.hint.includes("the connection is closed"))
+      .map(([, { code }]) => code);
+    const ofConnection = entries.map(([, { code }]) => code).filter((code) => code >= 40 && code < 60);
+    expect(closing.length).toBeGreaterThan(3);
+    expect(closing).toEqual(ofConnection);
+  });
+
   it("a table that lost a row is noticed", () => {
     const cut = doc.replace(/^\| `CORRUPT_MESSAGE`.*\n/m, "");
     expect(cut).not.toBe(doc);
