@@ -121,9 +121,10 @@ export class QuorumWatch {
   /** Every set of voters that some replica may go by, running or not, now or when the learners that it knows have a vote. */
   votersInUse(isGone: (replica: ReplicaId) => boolean): (readonly ReplicaId[])[] {
     const found = [...this.#mirrors.values()].filter(({ id }) => !isGone(id)).map(({ configuration }) => configuration);
-    return [...found, this.#checker.configuration].flatMap((one) =>
-      one === undefined || one.voters.length === 0 ? [] : [one.voters, [...one.voters, ...one.learners]],
-    );
+    return [...found, this.#checker.configuration].flatMap((one) => {
+      if (one === undefined || one.voters.length === 0) return [];
+      return one.learners.length === 0 ? [one.voters] : [one.voters, [...one.voters, ...one.learners]];
+    });
   }
 
   /** The process is gone. */
