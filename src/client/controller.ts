@@ -119,14 +119,18 @@ async function atController<K extends ApiKey>(
   const deadlineMs = alarms.nowMs() + call.timeoutMs;
   let tryMs = call.tryTimeoutMs ?? TRY_TIMEOUT_MS;
   let isDoubtful = false;
+  let leaderless: OttlaError | undefined;
   for (let count = 1; ; count++) {
     const tried = await tryOnce(context, api, request, { ...call, deadlineMs, tryMs });
     if (tried.kind === "done") return tried.response;
     isDoubtful ||= tried.isDoubtful && !call.isRead;
+    // Once a broker has said that nobody leads, that is the reason, and not that the last look for one was cut short.
+    if (tried.error.code === "NOT_CONTROLLER") leaderless = tried.error;
+    const error = tried.error.code === "CONNECTION_FAILED" ? (leaderless ?? tried.error) : tried.error;
     const pauseMs = backoffMs(count, rng);
     const isLate = alarms.nowMs() + pauseMs >= deadlineMs;
     const mayTryAgain = isPassing(tried.error.code) && (!tried.isDoubtful || call.isRepeatable(tried.version));
-    if (isLate || !mayTryAgain) throw verdict(tried.error, { isDoubtful, isLate: isLate && mayTryAgain, ...call });
+    if (isLate || !mayTryAgain) throw verdict(error, { isDoubtful, isLate: isLate && mayTryAgain, ...call });
     if (tried.error.code !== "BUSY") pool.forgetController();
     tryMs *= 2;
     await alarms.sleep(pauseMs).catch((thrown: unknown) => {

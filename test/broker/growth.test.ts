@@ -236,11 +236,9 @@ describe("a node that was started alone by mistake, before it was told of the ot
     const who = await fleet.open("user", [1]);
     for (const nodeId of [1, 2]) await fleet.restart(nodeId, { config: LISTED });
     const quorumOf = (nodeId: number) => fleet.node(nodeId).broker.health().checks["quorum"];
-    await fleet.until("the stray to notice", () =>
-      (quorumOf(2) ?? "").startsWith("node 1 of controller.quorum.voters belongs to another"),
-    );
+    await fleet.until("the stray to notice", () => (quorumOf(2) ?? "").startsWith("node 1 belongs to another cluster"));
     await fleet.until("the others to notice", () =>
-      (quorumOf(1) ?? "").startsWith("node 2 of controller.quorum.voters belongs to another"),
+      (quorumOf(1) ?? "").startsWith("node 2 belongs to another cluster"),
     );
     expect((await who.refused(who.admin.addVoter(2))).code).toBe("BROKER_ID_NOT_REGISTERED");
 

@@ -50,6 +50,8 @@ export interface TopicOptions {
   readonly partitionsDefault?: number;
   /** Nodes that are low on disk space. */
   readonly low?: readonly number[];
+  /** Nodes that were not heard of lately. */
+  readonly quiet?: readonly number[];
 }
 
 export class History {
@@ -137,12 +139,27 @@ export class History {
 
   wishTopic(name: string, options: TopicOptions = {}): Decision {
     const { partitions = -1, replicationFactor = -1, configs = [], topicId = this.#topicIds++ } = options;
-    const { partitionsPerTopicMax = 10, partitionsMax = 1_000_000, partitionsDefault = 1, low = [] } = options;
+    const {
+      partitionsPerTopicMax = 10,
+      partitionsMax = 1_000_000,
+      partitionsDefault = 1,
+      low = [],
+      quiet = [],
+    } = options;
     const isLowOnSpace = (nodeId: NodeId) => low.includes(nodeId);
+    const isQuiet = (nodeId: NodeId) => quiet.includes(nodeId);
     return controller.decideTopic(
       this.image,
       { name, partitions, replicationFactor, configs },
-      { topicId: topicIdOf(topicId), nowMs: 7, partitionsDefault, partitionsPerTopicMax, partitionsMax, isLowOnSpace },
+      {
+        topicId: topicIdOf(topicId),
+        nowMs: 7,
+        partitionsDefault,
+        partitionsPerTopicMax,
+        partitionsMax,
+        isLowOnSpace,
+        isQuiet,
+      },
     );
   }
 

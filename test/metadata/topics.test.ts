@@ -140,6 +140,15 @@ describe("placement", () => {
     expect(history.wishTopic("c", { low: [3, 1] })).toMatchObject({ kind: "refused", error: "STORAGE_FULL" });
   });
 
+  test("gives nothing to brokers that may be dead, unless there is no other", () => {
+    const history = History.started([1, 2, 3]);
+    const placed = (name: string, quiet: readonly number[], low: readonly number[] = []) =>
+      history.create(name, { partitions: 2, quiet, low }).partitions.map(({ replicas }) => replicas);
+    expect(placed("a", [1, 3])).toEqual([[2], [2]]);
+    expect(placed("b", [1, 2, 3])).toEqual([[1], [3]]);
+    expect(placed("c", [1, 3], [2])).toEqual([[1], [3]]);
+  });
+
   test("with no unfenced broker a topic has to wait", () => {
     const history = History.started([1]);
     history.fence(1);

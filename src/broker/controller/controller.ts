@@ -158,7 +158,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   /** Q-21: everybody has a fresh session. D-22: those whose process is gone are found at once, by asking all. */
   #begin(): void {
     const { image } = this.#deps.quorum;
-    const { links, clock } = this.#deps;
+    const { clock } = this.#deps;
     this.#isActive = true;
     this.#sessions.begin(
       [...image.brokers].map(({ nodeId }) => nodeId),
@@ -168,9 +168,15 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     this.#deletions.begin();
     this.#wantBrokers();
     for (const { nodeId, isFenced } of image.brokers)
-      if (!isFenced && nodeId !== this.#options.nodeId) this.#run(links.probe(nodeId)); // a refusal is told to the watcher
+      if (!isFenced && nodeId !== this.#options.nodeId) this.#run(this.#probe(nodeId));
     this.#armTick();
     this.#deletions.look();
+  }
+
+  /** A refusal is told to the watcher. */
+  async #probe(nodeId: NodeId): Promise<void> {
+    const outcome = await this.#deps.links.probe(nodeId);
+    if (outcome === "connected") this.#registrations.heard(nodeId);
   }
 
   #end(): void {
@@ -181,9 +187,14 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     this.#deps.links.want("controller", []);
   }
 
+  /** Those whose end is to be noticed (D-22); a dead one is not dialled for ever. */
   #wantBrokers(): void {
-    const nodeIds = [...this.#deps.quorum.image.brokers].map(({ nodeId }) => nodeId);
-    this.#deps.links.want("controller", nodeIds);
+    const brokers = [...this.#deps.quorum.image.brokers];
+    const there = brokers.filter(({ nodeId, isFenced }) => !isFenced || this.#sessions.isLive(nodeId));
+    this.#deps.links.want(
+      "controller",
+      there.map(({ nodeId }) => nodeId),
+    );
   }
 
   #armTick(): void {
@@ -192,6 +203,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
       if (!this.#isActive) return;
       this.#armTick();
       for (const nodeId of this.#sessions.tick(this.#deps.clock.monoMs())) this.#expired(nodeId);
+      this.#wantBrokers();
       this.#fenceDue();
       this.#deletions.look();
     });

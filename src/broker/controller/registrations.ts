@@ -48,7 +48,7 @@ export class Registrations {
   readonly #damaged = new Map<NodeId, BrokerHeartbeatRequest["damaged"]>();
   /** Brokers whose disks are low on space, as each last told. */
   readonly #low = new Set<NodeId>();
-  /** When each was heard of last by this controller in this term of its office. */
+  /** When each gave a sign of life last, since this node is the controller. */
   readonly #heardMs = new Map<NodeId, number>();
 
   constructor(deps: RegistrationsDeps) {
@@ -64,6 +64,10 @@ export class Registrations {
 
   isLowOnSpace(nodeId: NodeId): boolean {
     return this.#low.has(nodeId);
+  }
+
+  heard(nodeId: NodeId): void {
+    this.#heardMs.set(nodeId, this.#deps.clock.monoMs());
   }
 
   /** False: it may be dead, and nobody has noticed yet. */
@@ -146,7 +150,7 @@ export class Registrations {
     }
     this.#deps.sessions.heard(nodeId, this.#deps.clock.monoMs());
     this.#damaged.set(nodeId, request.damaged);
-    this.#heardMs.set(nodeId, this.#deps.clock.monoMs());
+    this.heard(nodeId);
     if (request.isLowOnSpace) this.#low.add(nodeId);
     else this.#low.delete(nodeId);
     this.#deps.onDropped(nodeId, request.droppedTopics);

@@ -71,6 +71,7 @@ function contextOf({ config, entropy, clock, controller, store, nodeId }: Servic
     partitionsDefault: config["num.partitions"],
     partitionsPerTopicMax: config["max.partitions.per.topic"],
     partitionsMax: config["max.partitions"],
+    isQuiet: (broker) => controller.isQuiet(broker),
     isLowOnSpace: (broker) => (broker === nodeId ? store.isLowOnSpace : controller.isLowOnSpace(broker)),
   };
 }

@@ -15,7 +15,7 @@ const ATTEMPT_TIMEOUT_MS = 2_000;
 const GOOD_MS = 200;
 /** A connection that nobody wants stays this long after its last use. */
 const IDLE_MS = 30_000;
-/** A peer that did not know its cluster yet is asked again after this. */
+/** A peer that is not known to be of the same cluster is asked again after this. */
 const ASK_AGAIN_MS = 5_000;
 /** What a broker says that belongs to no cluster yet. */
 const NO_CLUSTER = uuidFromBytes(new Uint8Array(UUID_BYTES));
@@ -189,7 +189,7 @@ export class PeerLink {
       const fault = this.#strangerAt(address, answer);
       if (fault !== undefined) throw fault;
       if (this.#isClosed || this.#current !== undefined) throw new OttlaError("CLOSED", "not needed any more");
-      if (answer.clusterId === NO_CLUSTER) this.#askAgain(connection, address);
+      this.#askAgain(connection, address, answer.clusterId);
     } catch (thrown) {
       void connection.close(asOttlaError(thrown));
       throw thrown;
@@ -204,16 +204,17 @@ export class PeerLink {
     this.#waiting.clear();
   }
 
-  /** It may have been starting. */
-  #askAgain(connection: BrokerConnection, address: string): void {
+  /** One of the two did not know its cluster yet. */
+  #askAgain(connection: BrokerConnection, address: string, clusterId: string): void {
     const { alarms, self, software } = this.#context;
+    if (clusterId === this.#context.clusterId()) return;
     alarms.after(ASK_AGAIN_MS, () => {
       if (this.#current !== connection) return;
       connection.hello(`node ${self}`, ATTEMPT_TIMEOUT_MS, software).then(
         (answer) => {
           const fault = this.#strangerAt(address, answer);
           if (fault !== undefined) void connection.close(fault);
-          else if (answer.clusterId === NO_CLUSTER) this.#askAgain(connection, address);
+          else this.#askAgain(connection, address, answer.clusterId);
         },
         () => undefined, // it does not answer: that is for its users to notice
       );
