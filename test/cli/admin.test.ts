@@ -165,7 +165,7 @@ describe("ottla quorum", () => {
     const creating = await cluster.run(["topic", "create", "never", "-b", survivor, "--timeout", "3s"]);
     expect(creating.code).toBe(3);
     expect(creating.stderr).toMatch(
-      /^error\[NOT_CONTROLLER\]: there is no controller now.*\nhint: .*ottla quorum status/m,
+      /^error\[NOT_CONTROLLER\]: there is no controller now.*\nhint: .*ottla cluster health/m,
     );
     expect((await cluster.run(["topic", "ls", "-b", survivor])).stdout).toContain("spread");
     await cluster.run(["cluster", "start", ...others, "--data-dir", cluster.dataDir]);

@@ -261,6 +261,24 @@ describe("admin", () => {
     ]);
   });
 
+  it("keeps the time that a caller gives it, whatever is asked", async () => {
+    const { time, broker, admin } = await setUp();
+    broker.createTopic("t");
+    const timeoutMs = 2_000;
+    broker.metadataDelayMs = 60_000;
+    const asked = [
+      admin.describeTopic("t", { timeoutMs }),
+      admin.listTopics({ timeoutMs }),
+      admin.offsets("t", { timeoutMs }),
+      admin.createTopic("t", { ifNotExists: true, timeoutMs }),
+    ];
+    const startMs = time.nowMs;
+    for (const result of await time.until(Promise.all(asked.map(failure)))) {
+      expect(result).toMatchObject({ retriable: true });
+    }
+    expect(time.nowMs - startMs).toBeLessThan(2_100);
+  });
+
   it("asks once for what many want to know at the same time", async () => {
     const { broker, time, admin } = await setUp();
     for (const name of ["a", "b", "c"]) broker.createTopic(name);

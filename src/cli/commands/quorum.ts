@@ -36,11 +36,11 @@ async function brokersOf(client: Client): Promise<readonly BrokerInfo[]> {
   );
 }
 
-function headline(quorum: QuorumInfo): string {
-  const { clusterId, leaderId, term, commitEnd, metadataVersion, supportedVersions } = quorum;
-  const waitingFor = quorum.waitingFor?.replace(/^waiting for /, "") ?? null;
-  if (clusterId === null)
-    return `no cluster yet${waitingFor === null ? "" : `: node ${quorum.nodeId} waits for ${waitingFor}`}`;
+export function headline(quorum: QuorumInfo): string {
+  const { clusterId, leaderId, term, commitEnd, metadataVersion, supportedVersions, waitingFor } = quorum;
+  if (clusterId === null) {
+    return waitingFor === null ? "no cluster yet" : `no cluster yet: node ${quorum.nodeId} says: ${waitingFor}`;
+  }
   const { min, max } = supportedVersions;
   const isFromLeader = quorum.nodeId === leaderId;
   const parts = [
@@ -51,7 +51,7 @@ function headline(quorum: QuorumInfo): string {
     `metadata.version ${metadataVersion} (node ${quorum.nodeId} supports ${min} to ${max})`,
   ];
   if (!isFromLeader) parts.push(`as node ${quorum.nodeId} knows it`);
-  if (waitingFor !== null) parts.push(`waiting for ${waitingFor}`);
+  if (waitingFor !== null) parts.push(`node ${quorum.nodeId} says: ${waitingFor}`);
   return parts.join("  ");
 }
 
