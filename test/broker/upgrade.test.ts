@@ -8,6 +8,8 @@ import { changedFiles, filesOf, Fleet, type FleetClient, Load } from "./fleet.ts
 const OLD = { min: 1, max: 1 };
 const NEW = { min: 1, max: 2 };
 const NODES = [1, 2, 3];
+/** With an observer. */
+const ALL = [...NODES, 4];
 
 const fences = (records: readonly MetadataRecord[]) => records.filter(({ type }) => type === "fence-broker");
 const versionsOf = (records: readonly MetadataRecord[]) => new Set(fences(records).map(({ version }) => version));
@@ -25,13 +27,13 @@ async function recordsOf(fleet: Fleet, nodeId: number): Promise<MetadataRecord[]
   return records;
 }
 
-describe("a rolling upgrade of three brokers under load", () => {
+describe("a rolling upgrade of three voters and an observer under load", () => {
   let fleet: Fleet;
   let who: FleetClient;
   let load: Load;
 
   beforeAll(async () => {
-    fleet = await new Fleet({ metadataVersions: OLD }).start();
+    fleet = await new Fleet({ metadataVersions: OLD, nodes: 4, voters: 3 }).start();
     who = await fleet.open("load");
     load = new Load(who, { topic: "steady", partitions: 6 });
     await load.begin();
@@ -48,10 +50,10 @@ describe("a rolling upgrade of three brokers under load", () => {
   });
 
   it("takes one node after the other; the raise is refused by the name of the node that is behind; nothing acknowledged is lost", async () => {
-    for (const nodeId of NODES) {
+    for (const nodeId of ALL) {
       await fleet.restart(nodeId, { metadataVersions: NEW });
       await fleet.run(1_000);
-      const behind = NODES.filter((id) => id > nodeId);
+      const behind = ALL.filter((id) => id > nodeId);
       const { supportedVersions } = await quorum();
       if (behind.length === 0) break;
       const refusal = await who.refused(who.admin.raiseMetadataVersion(2));
@@ -96,7 +98,7 @@ describe("a rolling upgrade of three brokers under load", () => {
   it("is raised once all know it; every node says so; twice is once, and down never", async () => {
     await raise(2);
     await raise(2);
-    await fleet.sameImages(NODES);
+    await fleet.sameImages(ALL);
     expect(await quorum()).toMatchObject({ metadataVersion: 2 });
     const refusal = await who.refused(who.admin.raiseMetadataVersion(1));
     expect(refusal.code).toBe("INVALID_UPDATE_VERSION");
@@ -107,7 +109,7 @@ describe("a rolling upgrade of three brokers under load", () => {
   it("from then on records of version 2 are written, and applied by all", async () => {
     await kill(fleet, 3);
     await fleet.settle(fleet.node(3).begin());
-    await fleet.sameImages(NODES);
+    await fleet.sameImages(ALL);
     for (const nodeId of NODES) {
       const records = await recordsOf(fleet, nodeId);
       const raised = records.findIndex(({ type }) => type === "metadata-version");
@@ -131,7 +133,7 @@ describe("a rolling upgrade of three brokers under load", () => {
     expect(changedFiles(before, kept(disk))).toEqual([]);
     fleet.change(3, { metadataVersions: NEW });
     await fleet.settle(fleet.node(3).begin());
-    await fleet.sameImages(NODES);
+    await fleet.sameImages(ALL);
   });
 
   it("nothing that was acknowledged is lost, nothing that was refused is there", async () => {
