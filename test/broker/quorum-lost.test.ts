@@ -21,6 +21,10 @@ function between(fleet: Fleet, what: "cut" | "mend", one: number, other: number)
   fleet.network[what](`node${other}`, `node${one}`);
 }
 
+function cutAll(fleet: Fleet, what: "cut" | "mend"): void {
+  for (const one of NODES) for (const other of NODES) if (one < other) between(fleet, what, one, other);
+}
+
 /** Leader epochs of t as the node knows them. */
 async function epochs(fleet: Fleet, nodeId: number): Promise<number[]> {
   const { topics } = await fleet.metadata(nodeId);
@@ -114,23 +118,13 @@ describe("all three cut off from each other", () => {
   it("every broker serves what it leads; after ten sessions the quorum is back and nobody is fenced: no leader epoch has changed", async () => {
     const { fleet, who, leaders } = await scene();
     const before = await epochs(fleet, 1);
-    for (const [one, other] of [
-      [1, 2],
-      [1, 3],
-      [2, 3],
-    ] as const)
-      between(fleet, "cut", one, other);
+    cutAll(fleet, "cut");
     await fleet.run(15_000);
     for (const partition of leaders.keys()) await produce(fleet, who, partition, "meanwhile");
     const error = await who.refused(who.admin.createTopic("new", { timeoutMs: 2_000 }));
     expect([error.code, error.outcome]).toEqual(["NOT_CONTROLLER", undefined]);
     await fleet.run(15_000);
-    for (const [one, other] of [
-      [1, 2],
-      [1, 3],
-      [2, 3],
-    ] as const)
-      between(fleet, "mend", one, other);
+    cutAll(fleet, "mend");
     await fleet.settle(who.admin.createTopic("after"), 10_000);
     // Longer than a session, so that whoever is not heard of would be fenced by now.
     for (let round = 0; round < 10; round++) {
@@ -146,6 +140,23 @@ describe("all three cut off from each other", () => {
       const fences = records.filter((record) => record.type === "fence-broker");
       expect(fences.every((fence) => fence.version === 2 && fence.reason === "shutdown")).toBe(true);
     }
+  });
+
+  it("a broker that the new controller cannot hear yet has a whole session of grace", async () => {
+    const { fleet, who, leaders } = await scene();
+    const before = await epochs(fleet, 1);
+    cutAll(fleet, "cut");
+    await fleet.run(15_000);
+    between(fleet, "mend", 1, 2);
+    const controller = await fleet.controller();
+    await fleet.run(2_000); // a session is 3 s
+    expect(await fleet.fenced(controller)).toEqual([]);
+    cutAll(fleet, "mend");
+    await fleet.run(5_000);
+    await fleet.sameImages(NODES);
+    expect(await fleet.fenced(1)).toEqual([]);
+    expect(await epochs(fleet, 3)).toEqual(before);
+    await produce(fleet, who, leaders.indexOf(3), "after");
   });
 
   it.each([1, 2, 3])(
