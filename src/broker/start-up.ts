@@ -71,7 +71,12 @@ export async function openHostedQuorum(
   own: { readonly store: LogStore; readonly address: string },
 ): Promise<HostedQuorum> {
   const directory = `${config["data.dir"]}/metadata`;
-  const raftStore = await openRaftStore(storageDepsOf(deps), { directory, segmentBytes: METADATA_SEGMENT_BYTES });
+  const { nodeId, directoryId } = own.store.identity;
+  const raftStore = await openRaftStore(storageDepsOf(deps), {
+    directory,
+    segmentBytes: METADATA_SEGMENT_BYTES,
+    owner: { nodeId, directoryId },
+  });
   const { clock, timers, entropy, rng, transport, probe, raftSettings } = deps;
   const clusterId = clusterIdOf(config);
   const opening = openQuorum(

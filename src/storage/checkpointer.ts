@@ -157,8 +157,7 @@ export class Checkpointer {
       nextLogId: this.#host.nextLogId,
       counter: this.#superblock.counter + 1,
     };
-    await writeSuperblock(this.#superblockFile, next, this.#host.deps.checksum);
-    this.#superblock = next;
+    this.#superblock = await writeSuperblock(this.#superblockFile, next, this.#host.deps.checksum);
   }
 }
 

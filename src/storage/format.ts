@@ -23,6 +23,19 @@ export const MAGIC = {
   METADATA_SNAPSHOT: 0x4f544c4d,
 } as const;
 
+/** A slot of a file of two that is not used. */
+export interface PassedOver {
+  readonly position: number;
+  readonly reason: string;
+}
+
+/** A write that a crash cut short and rot look alike. */
+export const SLOT_FAULT = {
+  SHORT: "the file ends within the slot",
+  MAGIC: "it does not begin with the magic number",
+  CHECKSUM: "it does not match its checksum",
+} as const;
+
 /** Refuses a file of a newer format by name, touching nothing. `known`: the newest version of this kind of file that this build reads. */
 export function refuseNewer(
   path: string,
@@ -34,6 +47,15 @@ export function refuseNewer(
   throw new OttlaError(
     "DATA_DIR_NEWER",
     `${path} has format version ${version} and needs a reader of version ${minReader} or newer; this build reads version ${known}`,
+  );
+}
+
+/** Refuses a file from before there was a release: nobody has one to keep, and it does not say enough. */
+export function refuseUnreleased(path: string, version: number, known: number): void {
+  if (version >= known) return;
+  throw new OttlaError(
+    "DATA_DIR_FOREIGN",
+    `${path} has format version ${version}, of a build from before the first release; this build reads version ${known}`,
   );
 }
 

@@ -3,19 +3,21 @@ import { asOttlaError } from "../model/errors.ts";
 import { baseOffsetAt } from "../model/record-batch.ts";
 import { scanBatches } from "./batch-scan.ts";
 import { readWhole, withFile } from "./file-work.ts";
-import type { Fault, InspectDeps, LogReport, MetadataReport, SnapshotReport } from "./inspect-types.ts";
+import type { PassedOver } from "./format.ts";
+import type { Fault, InspectDeps, LogReport, MetadataReport, Remark, SnapshotReport } from "./inspect-types.ts";
 import { join } from "./paths.ts";
-import { QUORUM_STATE, type QuorumState, readQuorumState } from "./quorum-state.ts";
+import { checkOwner, QUORUM_STATE, type QuorumState, readQuorumState } from "./quorum-state.ts";
 import { decodeEntry } from "./raft-entries.ts";
 import { laneFilePath } from "./raft-lane.ts";
 import { EntryWalk, type FileEnd, laneBases, walkFile } from "./raft-lane-recovery.ts";
-import type { StoredEntry, StoredSnapshotMeta } from "./raft-types.ts";
+import type { RaftOwner, StoredEntry, StoredSnapshotMeta } from "./raft-types.ts";
 import { snapshotOf, verifySnapshot } from "./snapshot-file.ts";
 
 export interface MetadataFindings {
   readonly logs: readonly LogReport[];
   readonly metadata: MetadataReport;
   readonly faults: readonly Fault[];
+  readonly remarks: readonly Remark[];
 }
 
 /** What may be there before anything was ever written. */
@@ -29,10 +31,11 @@ const faultIn = (file: string, reason: string, place: Partial<Pick<Fault, "posit
 });
 
 /** Everything that a start checks, and the older snapshots too; does not stop at the first fault. */
-export async function verifyMetadata(deps: InspectDeps, directory: string): Promise<MetadataFindings> {
+export async function verifyMetadata(deps: InspectDeps, directory: string, own?: RaftOwner): Promise<MetadataFindings> {
   const faults: Fault[] = [];
-  const state = await readState(deps, directory, faults);
-  const snapshots = await verifySnapshots(deps, directory);
+  const remarks: Remark[] = [];
+  const state = await readState(deps, directory, { own, faults, remarks });
+  const snapshots = await verifySnapshots(deps, directory, own ?? state?.owner);
   const logs = state === undefined ? [] : await verifyLogs(deps, { directory, state, faults });
   const reached = snapshots.at(-1)?.meta?.end ?? 0;
   const areWhole = snapshots.every((each) => each.faults.length === 0);
@@ -40,10 +43,15 @@ export async function verifyMetadata(deps: InspectDeps, directory: string): Prom
     const { start } = state.logStart;
     faults.push(faultIn(directory, `the log starts at ${start}, and no snapshot reaches it`, { offset: 0 }));
   }
-  return { logs, metadata: { state, snapshots }, faults };
+  return { logs, metadata: { state, snapshots }, faults, remarks };
 }
 
-async function readState(deps: InspectDeps, directory: string, faults: Fault[]): Promise<QuorumState | undefined> {
+async function readState(
+  deps: InspectDeps,
+  directory: string,
+  known: { readonly own: RaftOwner | undefined; readonly faults: Fault[]; readonly remarks: Remark[] },
+): Promise<QuorumState | undefined> {
+  const { own, faults, remarks } = known;
   const path = join(directory, QUORUM_STATE);
   const names = (await deps.files.list(directory)).map(({ name }) => name);
   if (!names.includes(QUORUM_STATE)) {
@@ -51,33 +59,53 @@ async function readState(deps: InspectDeps, directory: string, faults: Fault[]):
     return undefined;
   }
   try {
-    return readQuorumState(await withFile(deps.files, { path, mode: "read" }, readWhole), path, deps.checksum);
+    const bytes = await withFile(deps.files, { path, mode: "read" }, readWhole);
+    const { state, passedOver } = readQuorumState(bytes, path, deps.checksum);
+    if (passedOver !== undefined) remarks.push(slotRemark(path, passedOver));
+    if (own !== undefined) checkOwner(path, state.owner, own);
+    return state;
   } catch (thrown) {
     faults.push(faultIn(path, asOttlaError(thrown).message));
     return undefined;
   }
 }
 
-async function verifySnapshots(deps: InspectDeps, directory: string): Promise<SnapshotReport[]> {
+/** A slot is written again by the next start. */
+export const slotRemark = (file: string, { position, reason }: PassedOver): Remark => ({
+  file,
+  position,
+  reason: `${reason}: this slot is passed over, the other one counts (a write that a crash cut short, or rot)`,
+});
+
+async function verifySnapshots(
+  deps: InspectDeps,
+  directory: string,
+  own: RaftOwner | undefined,
+): Promise<SnapshotReport[]> {
   const reports: SnapshotReport[] = [];
   for (const { name } of await deps.files.list(directory)) {
     const named = snapshotOf(name);
     if (named === undefined) continue;
     const file = join(directory, name);
-    reports.push(await verifyOne(deps, file, named));
+    reports.push(await verifyOne(deps, { file, named, own }));
   }
   return reports;
 }
 
 async function verifyOne(
   deps: InspectDeps,
-  file: string,
-  named: Pick<StoredSnapshotMeta, "end" | "lastTerm">,
+  expected: {
+    readonly file: string;
+    readonly named: Pick<StoredSnapshotMeta, "end" | "lastTerm">;
+    readonly own: RaftOwner | undefined;
+  },
 ): Promise<SnapshotReport> {
+  const { file, named, own } = expected;
   try {
-    const { meta } = await withFile(deps.files, { path: file, mode: "read" }, (handle) =>
+    const { meta, owner } = await withFile(deps.files, { path: file, mode: "read" }, (handle) =>
       verifySnapshot(handle, deps.checksum),
     );
+    if (own !== undefined) checkOwner(file, owner, own);
     const isNamed = meta.end === named.end && meta.lastTerm === named.lastTerm;
     const faults = isNamed ? [] : [faultIn(file, `it says that it ends at ${meta.end} in term ${meta.lastTerm}`)];
     return { file, meta, faults };

@@ -61,6 +61,13 @@ export interface MetadataReport {
   readonly snapshots: readonly SnapshotReport[];
 }
 
+/** What a start passes over and makes good. */
+export interface Remark {
+  readonly file: string;
+  readonly position: number;
+  readonly reason: string;
+}
+
 export interface DirectoryReport {
   readonly kind: "partition" | "metadata" | "data directory";
   readonly directory: string;
@@ -69,10 +76,12 @@ export interface DirectoryReport {
   readonly metadata: MetadataReport | undefined;
   /** What is wrong with neither a log's file nor a snapshot. */
   readonly faults: readonly Fault[];
+  /** Not faults: a crash leaves the like, and nothing is missing. Rot does, too. */
+  readonly remarks: readonly Remark[];
 }
 
 /** All faults of the report, the first one first. */
-export function faultsOf(report: Omit<DirectoryReport, "kind">): Fault[] {
+export function faultsOf(report: Omit<DirectoryReport, "kind" | "remarks">): Fault[] {
   const snapshots = report.metadata?.snapshots ?? [];
   return [...report.faults, ...report.logs.flatMap((log) => log.faults), ...snapshots.flatMap((each) => each.faults)];
 }

@@ -25,12 +25,21 @@ import {
   SUPERBLOCK,
 } from "./paths.ts";
 import { type LogHistory, surveyJournals } from "./replay.ts";
-import { verifyMetadata } from "./inspect-metadata.ts";
-import type { BatchSummary, DirectoryReport, Fault, InspectDeps, LogReport, MetadataReport } from "./inspect-types.ts";
+import { slotRemark, verifyMetadata } from "./inspect-metadata.ts";
+import type {
+  BatchSummary,
+  DirectoryReport,
+  Fault,
+  InspectDeps,
+  LogReport,
+  MetadataReport,
+  Remark,
+} from "./inspect-types.ts";
 import { QUORUM_STATE } from "./quorum-state.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
 import { readWhole, withFile } from "./file-work.ts";
-import { readSuperblock } from "./superblock.ts";
+import type { RaftOwner } from "./raft-types.ts";
+import { readSuperblock, type Superblock } from "./superblock.ts";
 
 function summaryOf(batch: ScannedBatch): BatchSummary {
   const { bytes, at, position, sizeBytes } = batch;
@@ -207,7 +216,7 @@ export async function verifyDirectory(deps: InspectDeps, directory: string): Pro
     throw new OttlaError("DATA_DIR_FOREIGN", `${directory} is no data directory of Ottla and holds no log`);
   }
   const found = await verifyPartition(deps, directory, undefined);
-  return { kind: "partition", directory, metadata: undefined, ...found };
+  return { kind: "partition", directory, metadata: undefined, remarks: [], ...found };
 }
 
 type Findings = Pick<DirectoryReport, "logs" | "faults">;
@@ -270,8 +279,8 @@ async function verifyEpochs(deps: InspectDeps, file: string, faults: Fault[]): P
 async function verifyDataDirectory(deps: InspectDeps, directory: string): Promise<DirectoryReport> {
   const faults: Fault[] = [];
   const logs: LogReport[] = [];
-  const checkpoint = await readCheckpoint(deps, directory, faults);
-  for (const { image, history } of checkpoint) {
+  const { owner, remarks, checkpointed } = await readCheckpoint(deps, directory, faults);
+  for (const { image, history } of checkpointed) {
     const path = join(directory, partitionDirectory(image.spec.topic, image.spec.partition));
     try {
       if (image.damage !== undefined)
@@ -291,11 +300,12 @@ async function verifyDataDirectory(deps: InspectDeps, directory: string): Promis
   }
   let metadata: MetadataReport | undefined;
   if ((await deps.files.list(directory)).some((entry) => entry.name === METADATA_DIR)) {
-    const found = await verifyMetadata(deps, join(directory, METADATA_DIR));
+    const found = await verifyMetadata(deps, join(directory, METADATA_DIR), owner);
     merge({ logs, faults }, found);
+    remarks.push(...found.remarks);
     metadata = found.metadata;
   }
-  return { kind: "data directory", directory, logs, metadata, faults };
+  return { kind: "data directory", directory, logs, metadata, faults, remarks };
 }
 
 function merge(into: { readonly logs: LogReport[]; readonly faults: Fault[] }, found: Findings): void {
@@ -317,13 +327,35 @@ interface CheckpointedLog {
   readonly history: LogHistory;
 }
 
+interface Checkpoint {
+  /** Undefined: the superblock is damaged. */
+  readonly owner: RaftOwner | undefined;
+  readonly remarks: Remark[];
+  readonly checkpointed: readonly CheckpointedLog[];
+}
+
 /** What superblock, image and journals say; their own faults are added to the list. */
-async function readCheckpoint(deps: InspectDeps, directory: string, faults: Fault[]): Promise<CheckpointedLog[]> {
-  let file = join(directory, SUPERBLOCK);
+async function readCheckpoint(deps: InspectDeps, directory: string, faults: Fault[]): Promise<Checkpoint> {
+  const file = join(directory, SUPERBLOCK);
   try {
-    const superblock = await withFile(deps.files, { path: file, mode: "read" }, (handle) =>
+    const { block, passedOver } = await withFile(deps.files, { path: file, mode: "read" }, (handle) =>
       readSuperblock(handle, deps.checksum),
     );
+    const remarks = passedOver === undefined ? [] : [slotRemark(file, passedOver)];
+    return { owner: block, remarks, checkpointed: await readLogs(deps, { directory, superblock: block, faults }) };
+  } catch (thrown) {
+    faults.push({ file, position: undefined, offset: undefined, reason: asOttlaError(thrown).message });
+    return { owner: undefined, remarks: [], checkpointed: [] };
+  }
+}
+
+async function readLogs(
+  deps: InspectDeps,
+  known: { readonly directory: string; readonly superblock: Superblock; readonly faults: Fault[] },
+): Promise<CheckpointedLog[]> {
+  const { directory, superblock, faults } = known;
+  let file = directory;
+  try {
     file = join(join(directory, CHECKPOINT_DIR), imageName(superblock.generation));
     const image: Image = decodeImage(await withFile(deps.files, { path: file, mode: "read" }, readWhole), {
       path: file,

@@ -4,10 +4,20 @@ import { UUID_BYTES, type Uuid, uuidFromBytes } from "../model/ids.ts";
 import { type DirectoryEntry, FileError, type FileHandle } from "../ports/files.ts";
 import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "./faults.ts";
 import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
-import { commitState, recover, type Recovered } from "./recovery.ts";
+import type { JournalFile } from "./journal.ts";
+import { commitState, recover } from "./recovery.ts";
 import { unlinkIfThere, withFile } from "./file-work.ts";
 import { LogStoreImpl } from "./store.ts";
-import { encodeSuperblock, readSuperblock, SLOT_BYTES, type Superblock, writeSuperblock } from "./superblock.ts";
+import {
+  encodeSuperblock,
+  type FoundSuperblock,
+  readSuperblock,
+  SLOT_BYTES,
+  type Superblock,
+  twinOf,
+  writeSlot,
+  writeSuperblock,
+} from "./superblock.ts";
 import type { LogStore, RestartKind, StorageConfig, StorageDeps } from "./types.ts";
 
 const SUPERBLOCK_NEW = `${SUPERBLOCK}.new`;
@@ -62,7 +72,7 @@ async function openOnce(deps: StorageDeps, config: StorageConfig): Promise<LogSt
 }
 
 /** What the directory is, without touching it: the superblock, or undefined when it is empty or was never finished. */
-async function inspect(deps: StorageDeps, config: StorageConfig): Promise<Superblock | undefined> {
+async function inspect(deps: StorageDeps, config: StorageConfig): Promise<FoundSuperblock | undefined> {
   const entries = await listOrEmpty(deps, config.directory);
   if (!entries.some((entry) => entry.name === SUPERBLOCK)) {
     const foreign = entries.find((entry) => !OWN_NAMES.has(entry.name) && !isLockName(entry.name));
@@ -76,9 +86,8 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<Superb
     );
   }
   const path = join(config.directory, SUPERBLOCK);
-  const superblock = await withFile(deps.files, { path, mode: "read" }, (handle) =>
-    readSuperblock(handle, deps.checksum),
-  );
+  const found = await withFile(deps.files, { path, mode: "read" }, (handle) => readSuperblock(handle, deps.checksum));
+  const superblock = found.block;
   if (superblock.nodeId !== config.nodeId) {
     throw new OttlaError(
       "DATA_DIR_FOREIGN",
@@ -92,7 +101,7 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<Superb
       `${config.directory} belongs to cluster ${clusterId}, not ${config.clusterId}`,
     );
   }
-  return superblock;
+  return found;
 }
 
 async function listOrEmpty(deps: StorageDeps, directory: string): Promise<readonly DirectoryEntry[]> {
@@ -104,7 +113,12 @@ async function listOrEmpty(deps: StorageDeps, directory: string): Promise<readon
   }
 }
 
-type Opened = Recovered & { readonly superblockFile: FileHandle; readonly restart: RestartKind };
+interface Opened {
+  readonly superblock: Superblock;
+  readonly journalFile: JournalFile;
+  readonly superblockFile: FileHandle;
+  readonly restart: RestartKind;
+}
 
 function newUuid(deps: StorageDeps): Uuid {
   const bytes = new Uint8Array(UUID_BYTES);
@@ -135,12 +149,12 @@ async function initialise(store: LogStoreImpl): Promise<Opened> {
     generation: 1,
     evidence: undefined,
     commit: async (next) => {
-      committed = next;
+      committed = twinOf(next);
       const fresh = join(config.directory, SUPERBLOCK_NEW);
       await unlinkIfThere(files, fresh);
       await withFile(files, { path: fresh, mode: "open-or-create" }, async (handle) => {
         const slots: Uint8Array[] = [new Uint8Array(SLOT_BYTES), new Uint8Array(SLOT_BYTES)];
-        slots[next.counter % 2] = encodeSuperblock(next, deps.checksum);
+        for (const block of [next, committed]) slots[block.counter % 2] = encodeSuperblock(block, deps.checksum);
         await handle.write(0, slots);
         await datasync(handle);
       });
@@ -164,21 +178,24 @@ async function syncParent(store: LogStoreImpl): Promise<void> {
   }
 }
 
-async function reopen(store: LogStoreImpl, found: Superblock): Promise<Opened> {
+async function reopen(store: LogStoreImpl, { block: found, passedOver }: FoundSuperblock): Promise<Opened> {
   const { deps, config } = store;
-  const superblockFile = await deps.files.open(join(config.directory, SUPERBLOCK), "write");
+  const path = join(config.directory, SUPERBLOCK);
+  if (passedOver !== undefined) deps.logger.warn("superblock_slot_damaged", { file: path, ...passedOver });
+  const superblockFile = await deps.files.open(path, "write");
   try {
     const superblock: Superblock = { ...found, bootId: deps.bootId, isClean: false };
-    const recovered = await recover(store, {
+    let committed = superblock;
+    const journalFile = await recover(store, {
       superblock,
       commit: async (next) => {
         // The slot found may be in the page cache only, after a sync that failed (D-13): the next write goes to the other slot, which must
         // not be the last good one on the disk.
-        await writeSuperblock(superblockFile, found, deps.checksum);
-        await writeSuperblock(superblockFile, next, deps.checksum);
+        await writeSlot(superblockFile, found, deps.checksum);
+        committed = await writeSuperblock(superblockFile, next, deps.checksum);
       },
     });
-    return { ...recovered, superblockFile, restart: restartOf(found, deps.bootId) };
+    return { superblock: committed, journalFile, superblockFile, restart: restartOf(found, deps.bootId) };
   } catch (thrown) {
     await superblockFile.close().catch(() => undefined);
     await store.handles.closeAll();

@@ -1,18 +1,22 @@
 // `quorum-state`: everything small that a voter must not forget (D-19, D-20). It is the first file of a metadata directory and says in
 // which format the others are.
 import { assert } from "../base/assert.ts";
+import { type DirectoryId, toNodeId } from "../model/ids.ts";
+import { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { ByteReader, ByteWriter, MAGIC } from "./format.ts";
-import type { PeerMark, StoredHardState, StoredLogStart } from "./raft-types.ts";
+import { ByteReader, ByteWriter, MAGIC, type PassedOver } from "./format.ts";
+import type { PeerMark, RaftOwner, StoredHardState, StoredLogStart } from "./raft-types.ts";
 import { newestSlot, type SlotFormat } from "./slot-file.ts";
 
 export const QUORUM_STATE = "quorum-state";
 /** Holds the marks of 64 peers. */
-export const QUORUM_STATE_FORMAT: SlotFormat = { magic: MAGIC.QUORUM_STATE, slotBytes: 8192 };
+export const QUORUM_STATE_FORMAT: SlotFormat = { magic: MAGIC.QUORUM_STATE, version: 2, slotBytes: 8192 };
 const PEERS_MAX = 64;
 const TEXT_BYTES_MAX = 64;
 
 export interface QuorumState {
+  /** Whose term, vote and log this is: a vote is of one disk, and never to be found on another. */
+  readonly owner: RaftOwner;
   /** Starts of this disk. */
   readonly boots: number;
   readonly hardState: StoredHardState;
@@ -24,19 +28,21 @@ export interface QuorumState {
   readonly marks: ReadonlyMap<string, PeerMark>;
 }
 
-export const EMPTY_QUORUM_STATE: QuorumState = {
+export const emptyQuorumState = (owner: RaftOwner): QuorumState => ({
+  owner,
   boots: 0,
   hardState: { term: 0, votedFor: null },
   logStart: { start: 0, startTerm: 0 },
   provenEnd: 0,
   isResetting: false,
   marks: new Map(),
-};
+});
 
 export function encodeQuorumState(state: QuorumState): Uint8Array {
   const { hardState, logStart, marks } = state;
   assert(marks.size <= PEERS_MAX, `marks of ${marks.size} peers`);
   const writer = new ByteWriter();
+  writeOwner(writer, state.owner);
   writer.i64(state.boots);
   writer.i64(hardState.term);
   writer.u8(hardState.votedFor === null ? 0 : 1);
@@ -55,6 +61,22 @@ export function encodeQuorumState(state: QuorumState): Uint8Array {
   return writer.bytes();
 }
 
+export function writeOwner(writer: ByteWriter, { nodeId, directoryId }: RaftOwner): void {
+  writer.i64(nodeId);
+  writer.text(directoryId);
+}
+
+export function readOwner(reader: ByteReader): RaftOwner {
+  return { nodeId: toNodeId(reader.i64()), directoryId: reader.text() as DirectoryId };
+}
+
+/** Throws DATA_DIR_FOREIGN for a file of another disk. */
+export function checkOwner(path: string, found: RaftOwner, own: RaftOwner): void {
+  if (found.nodeId === own.nodeId && found.directoryId === own.directoryId) return;
+  const text = ({ nodeId, directoryId }: RaftOwner) => `node ${nodeId} (directory ${directoryId})`;
+  throw new OttlaError("DATA_DIR_FOREIGN", `${path} belongs to ${text(found)}, this is ${text(own)}`);
+}
+
 function writeId(writer: ByteWriter, replica: string): void {
   assert(replica.length <= TEXT_BYTES_MAX, `a replica id of ${replica.length} characters`);
   writer.text(replica);
@@ -63,6 +85,7 @@ function writeId(writer: ByteWriter, replica: string): void {
 /** Its CRC was checked. */
 export function decodeQuorumState(payload: Uint8Array): QuorumState {
   const reader = new ByteReader(payload);
+  const owner = readOwner(reader);
   const boots = reader.i64();
   const term = reader.i64();
   const hasVoted = reader.u8() === 1;
@@ -73,10 +96,16 @@ export function decodeQuorumState(payload: Uint8Array): QuorumState {
   const marks = new Map<string, PeerMark>();
   for (let left = reader.u32(); left > 0; left--)
     marks.set(reader.text(), { boots: reader.i64(), term: reader.i64(), end: reader.i64() });
-  return { boots, hardState: { term, votedFor: hasVoted ? votedFor : null }, logStart, provenEnd, isResetting, marks };
+  const hardState = { term, votedFor: hasVoted ? votedFor : null };
+  return { owner, boots, hardState, logStart, provenEnd, isResetting, marks };
 }
 
-/** Throws DATA_DIR_NEWER, DATA_DAMAGED. */
-export function readQuorumState(bytes: Uint8Array, path: string, checksum: Checksum): QuorumState {
-  return decodeQuorumState(newestSlot(bytes, path, QUORUM_STATE_FORMAT, checksum).payload);
+/** Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
+export function readQuorumState(
+  bytes: Uint8Array,
+  path: string,
+  checksum: Checksum,
+): { readonly state: QuorumState; readonly passedOver: PassedOver | undefined } {
+  const { payload, passedOver } = newestSlot(bytes, path, QUORUM_STATE_FORMAT, checksum);
+  return { state: decodeQuorumState(payload), passedOver };
 }

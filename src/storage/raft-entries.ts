@@ -1,8 +1,10 @@
 // Entries of the metadata log as record batches (D-19): one entry a batch, so that a log can be cut behind any of them. Base offset = index,
-// leader epoch = term. The key of the one record says the rest, and the term once more: a batch's CRC does not cover its leader epoch.
-import { assert } from "../base/assert.ts";
+// leader epoch = term. The key of the one record says the rest: the disk that it is of, and the term once more, as a batch's CRC does not
+// cover its leader epoch.
+import { assert, present } from "../base/assert.ts";
 import { EMPTY_BYTES, readI64, writeI64 } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
+import { type DirectoryId, UUID_BYTES, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
 import {
   assignOffsets,
   BATCH_HEADER_BYTES,
@@ -19,9 +21,10 @@ const neverCompressed = (): never => {
 };
 const NO_CODECS: BatchCodecs = { compress: neverCompressed, decompress: neverCompressed };
 
-const KEY_VERSION = 1;
-/** Version, kind, term, synced end. */
-const KEY_BYTES = 18;
+/** Version 2 says whose it is. */
+const KEY_VERSION = 2;
+/** Version, kind, term, synced end, directory id. */
+const KEY_BYTES = 18 + UUID_BYTES;
 const KINDS = ["command", "leaderStart", "configuration"] as const satisfies readonly StoredEntry["kind"][];
 const ENTRY_BYTES_MAX = 64 * 1024 * 1024;
 /** Of the leader epoch's 32 bits. */
@@ -32,6 +35,8 @@ export interface EntryContext {
   /** A sync of everything below had succeeded when the batch was written: tells a torn tail from damage (D-11). */
   readonly syncedEnd: number;
   readonly timestamp: number;
+  /** The disk that wrote it. */
+  readonly directoryId: DirectoryId;
 }
 
 export function encodeEntry(entry: StoredEntry, context: EntryContext, checksum: Checksum): Uint8Array {
@@ -42,6 +47,7 @@ export function encodeEntry(entry: StoredEntry, context: EntryContext, checksum:
   key[1] = KINDS.indexOf(entry.kind);
   writeI64(key, 2, entry.term);
   writeI64(key, 10, context.syncedEnd);
+  key.set(present(uuidToBytes(context.directoryId), "directory id"), 18);
   const record = { key, value: entry.bytes, headers: [], timestamp: context.timestamp };
   const builder = new RecordBatchBuilder({ limitBytes: BATCH_HEADER_BYTES + recordSizeBytes(record) });
   assert(builder.tryAppend(record), "a record fits its own size");
@@ -68,7 +74,8 @@ export function decodeEntry(batch: Uint8Array, path: string, checksum: Checksum)
   if (term !== leaderEpochAt(batch, 0))
     return `entry ${index} of term ${term} says leader epoch ${leaderEpochAt(batch, 0)}`;
   const entry: StoredEntry = { index, term, kind, bytes: record.value ?? EMPTY_BYTES };
-  return { entry, syncedEnd: readI64(key, 10), timestamp: record.timestamp };
+  const directoryId = uuidFromBytes(key.subarray(18));
+  return { entry, syncedEnd: readI64(key, 10), timestamp: record.timestamp, directoryId };
 }
 
 function onlyRecord(batch: Uint8Array, checksum: Checksum): DecodedRecord | undefined {

@@ -3,6 +3,7 @@
 import { present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
+import type { DirectoryId } from "../model/ids.ts";
 import { baseOffsetAt, checkStoredBatch } from "../model/record-batch.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
@@ -13,13 +14,13 @@ import { baseOffsetOf, LOG_SUFFIX } from "./paths.ts";
 import type { QuorumState } from "./quorum-state.ts";
 import { type DecodedEntry, decodeEntry } from "./raft-entries.ts";
 import { type LaneFile, laneFilePath } from "./raft-lane.ts";
-import type { StoredEntry } from "./raft-types.ts";
+import type { RaftOwner, StoredEntry } from "./raft-types.ts";
 import type { StorageDeps } from "./types.ts";
 
 const REWRITE_BYTES = 1024 * 1024;
 
 type SurveyDeps = Pick<StorageDeps, "files" | "checksum">;
-type KnownState = Pick<QuorumState, "logStart" | "provenEnd" | "isResetting">;
+type KnownState = Pick<QuorumState, "owner" | "logStart" | "provenEnd" | "isResetting">;
 
 /** What one more batch must be, and what is wrong with it otherwise. */
 export class EntryWalk {
@@ -28,6 +29,7 @@ export class EntryWalk {
   /** Of the last entry: everything below had been synced when it was written. */
   lastSyncedEnd = 0;
   readonly #checksum: Checksum;
+  readonly #owner: RaftOwner;
   end: number;
   term: number;
 
@@ -35,20 +37,22 @@ export class EntryWalk {
     this.end = state.logStart.start;
     this.term = state.logStart.startTerm;
     this.#checksum = checksum;
+    this.#owner = state.owner;
   }
 
   beginFile(base: number): void {
     this.files.push({ base, startTerm: this.term, positions: [], terms: [], sizeBytes: 0 });
   }
 
-  /** Undefined: taken. Throws DATA_DIR_NEWER. */
+  /** Undefined: taken. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN. */
   take(batch: ScannedBatch, path: string): string | undefined {
     // A copy: the scan uses its buffer again.
     const bytes = batch.bytes.slice(batch.at, batch.at + batch.sizeBytes);
     if (batch.base !== this.end) return `index ${batch.base} where ${this.end} should be`;
     const decoded = decodeEntry(bytes, path, this.#checksum);
     if (typeof decoded === "string") return decoded;
-    const { entry, syncedEnd } = decoded;
+    const { entry, syncedEnd, directoryId } = decoded;
+    if (directoryId !== this.#owner.directoryId) throw foreign(path, entry.index, directoryId, this.#owner);
     if (entry.term < this.term) return `entry ${entry.index} of term ${entry.term} after term ${this.term}`;
     const file = present(this.files.at(-1), "file");
     file.positions.push(batch.position);
@@ -136,7 +140,7 @@ export async function laneBases(files: Files, directory: string): Promise<number
   return names.flatMap((name) => (name.endsWith(LOG_SUFFIX) ? (baseOffsetOf(name)?.base ?? []) : []));
 }
 
-/** Reads all of the log. Changes nothing. Rejects with DATA_DAMAGED or DATA_DIR_NEWER. */
+/** Reads all of the log. Changes nothing. Rejects with DATA_DAMAGED, DATA_DIR_NEWER or DATA_DIR_FOREIGN. */
 export async function surveyLane(deps: SurveyDeps, directory: string, state: KnownState): Promise<LaneSurvey> {
   const bases = await laneBases(deps.files, directory);
   const kept = state.isResetting ? [] : bases.filter((base) => base >= state.logStart.start);
@@ -173,6 +177,16 @@ async function walkFiles(
       throw damaged(path, `${fileEnd.reason} at position ${fileEnd.position}: ${fileEnd.damage}`);
   }
   return fileEnd;
+}
+
+function foreign(
+  path: string,
+  index: number,
+  directoryId: DirectoryId,
+  { nodeId, directoryId: own }: RaftOwner,
+): OttlaError {
+  const text = `entry ${index} was written in directory ${directoryId}, this is directory ${own} of node ${nodeId}`;
+  return new OttlaError("DATA_DIR_FOREIGN", `${path}: ${text}`);
 }
 
 const damaged = (path: string, reason: string): OttlaError => new OttlaError("DATA_DAMAGED", `${path}: ${reason}`);

@@ -80,7 +80,8 @@ export class RaftLane {
     assert(entries[0]?.index === this.end, `entry ${entries[0]?.index} appended to a log that ends at ${this.end}`);
     await this.#rollIfFull();
     const file = present(this.#files.at(-1), "last file");
-    const context = { syncedEnd: this.#syncedEnd, timestamp };
+    const { directoryId } = this.#options.owner;
+    const context = { syncedEnd: this.#syncedEnd, timestamp, directoryId };
     const batches = entries.map((entry) => encodeEntry(entry, context, this.#deps.checksum));
     await this.#write(file, batches);
     for (const [at, entry] of entries.entries()) {

@@ -14,7 +14,8 @@ import {
 } from "./faults.ts";
 import { unlinkIfThere, withFile } from "./file-work.ts";
 import { join } from "./paths.ts";
-import type { SnapshotSink, StoredSnapshotMeta } from "./raft-types.ts";
+import { checkOwner } from "./quorum-state.ts";
+import type { RaftOwner, RaftStoreOptions, SnapshotSink, StoredSnapshotMeta } from "./raft-types.ts";
 import {
   BLOCK_BYTES,
   encodeSnapshotHead,
@@ -37,6 +38,7 @@ type NamedSnapshot = Pick<StoredSnapshotMeta, "end" | "lastTerm">;
 export class RaftSnapshots {
   readonly #deps: StorageDeps;
   readonly #directory: string;
+  readonly owner: RaftOwner;
   /** By end. */
   readonly #kept = new Map<number, NamedSnapshot>();
   #sinks = 0;
@@ -46,15 +48,16 @@ export class RaftSnapshots {
   /** Called with a failure that is final. */
   onFailed: (error: OttlaError) => void = () => undefined;
 
-  private constructor(deps: StorageDeps, directory: string) {
+  private constructor(deps: StorageDeps, { directory, owner }: RaftStoreOptions) {
     this.#deps = deps;
     this.#directory = directory;
+    this.owner = owner;
   }
 
-  /** Reads the newest one whole: damage of it refuses the start (DATA_DAMAGED). Changes nothing. */
-  static async open(deps: StorageDeps, directory: string): Promise<RaftSnapshots> {
-    const snapshots = new RaftSnapshots(deps, directory);
-    for (const { name } of await deps.files.list(directory)) {
+  /** Reads the newest one whole: damage of it refuses the start (DATA_DAMAGED), as does one of another disk (DATA_DIR_FOREIGN). Changes nothing. */
+  static async open(deps: StorageDeps, options: RaftStoreOptions): Promise<RaftSnapshots> {
+    const snapshots = new RaftSnapshots(deps, options);
+    for (const { name } of await deps.files.list(options.directory)) {
       const found = snapshotOf(name);
       if (found !== undefined) snapshots.#kept.set(found.end, found);
     }
@@ -72,11 +75,12 @@ export class RaftSnapshots {
 
   async #verified(named: NamedSnapshot): Promise<StoredSnapshotMeta> {
     const path = this.#path(named);
-    const { meta } = await withFile(this.#deps.files, { path, mode: "read" }, (handle) =>
+    const { meta, owner } = await withFile(this.#deps.files, { path, mode: "read" }, (handle) =>
       verifySnapshot(handle, this.#deps.checksum),
     );
     if (meta.end !== named.end || meta.lastTerm !== named.lastTerm)
       throw new OttlaError("DATA_DAMAGED", `${path} says that it ends at ${meta.end} in term ${meta.lastTerm}`);
+    checkOwner(path, owner, this.owner);
     return meta;
   }
 
@@ -197,7 +201,8 @@ class Sink implements SnapshotSink {
 
   async #flush(): Promise<void> {
     const { checksum } = this.#snapshots.deps;
-    const chunks: Uint8Array[] = this.#filePosition === 0 ? [encodeSnapshotHead(this.#meta, checksum)] : [];
+    const chunks: Uint8Array[] =
+      this.#filePosition === 0 ? [encodeSnapshotHead(this.#meta, this.#snapshots.owner, checksum)] : [];
     if (this.#blockBytes > 0) chunks.push(sealBlock(this.#block.subarray(0, this.#blockBytes), checksum));
     this.#blockBytes = 0;
     if (chunks.length === 0) return;

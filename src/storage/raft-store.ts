@@ -3,8 +3,9 @@ import { OttlaError } from "../model/errors.ts";
 import { openingFailure, syncDirectory } from "./faults.ts";
 import { baseOffsetOf, join, RESERVE } from "./paths.ts";
 import {
+  checkOwner,
   decodeQuorumState,
-  EMPTY_QUORUM_STATE,
+  emptyQuorumState,
   encodeQuorumState,
   QUORUM_STATE,
   QUORUM_STATE_FORMAT,
@@ -29,10 +30,13 @@ const OLD_LANE = "lane.metadata";
 /** Rejects with OttlaError: DATA_DAMAGED, DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DIR_READ_ONLY, STORAGE_FULL, DISK_FAILED. A refusal changes nothing. */
 export async function openRaftStore(deps: StorageDeps, options: RaftStoreOptions): Promise<RaftStore> {
   try {
-    await makeFirst(deps, options.directory);
+    await makeFirst(deps, options);
     await syncNames(deps, options.directory);
     const path = join(options.directory, QUORUM_STATE);
-    const { file, payload } = await SlotFile.open(deps, path, QUORUM_STATE_FORMAT);
+    const { file, payload, passedOver } = await SlotFile.open(deps, path, QUORUM_STATE_FORMAT, (bytes) =>
+      checkOwner(path, decodeQuorumState(bytes).owner, options.owner),
+    );
+    if (passedOver !== undefined) deps.logger.warn("quorum_state_slot_damaged", { file: path, ...passedOver });
     try {
       return await openWith(deps, { options, stateFile: file, found: decodeQuorumState(payload) });
     } catch (thrown) {
@@ -45,7 +49,7 @@ export async function openRaftStore(deps: StorageDeps, options: RaftStoreOptions
 }
 
 /** A new directory: its state appears whole. */
-async function makeFirst(deps: StorageDeps, directory: string): Promise<void> {
+async function makeFirst(deps: StorageDeps, { directory, owner }: RaftStoreOptions): Promise<void> {
   const { files } = deps;
   await files.makeDirectory(directory);
   const names = (await files.list(directory)).map(({ name }) => name);
@@ -53,7 +57,7 @@ async function makeFirst(deps: StorageDeps, directory: string): Promise<void> {
   const other = names.find((name) => !FIRST_NAMES.has(name));
   if (other !== undefined) throw lostState(directory, names, other);
   const fresh = join(directory, STATE_NEW);
-  await SlotFile.write(deps, fresh, QUORUM_STATE_FORMAT, encodeQuorumState(EMPTY_QUORUM_STATE));
+  await SlotFile.write(deps, fresh, QUORUM_STATE_FORMAT, encodeQuorumState(emptyQuorumState(owner)));
   await files.rename(fresh, join(directory, QUORUM_STATE));
 }
 
@@ -81,7 +85,7 @@ interface Found {
 
 async function openWith(deps: StorageDeps, { options, stateFile, found }: Found): Promise<RaftStore> {
   const { directory } = options;
-  const snapshots = await RaftSnapshots.open(deps, directory);
+  const snapshots = await RaftSnapshots.open(deps, options);
   const survey = await surveyLane(deps, directory, found);
   const { newest } = snapshots;
   checkStart(directory, found.logStart, newest);

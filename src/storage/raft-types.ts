@@ -1,6 +1,7 @@
 // What storage/ promises to the quorum: one store per node for the metadata log, its hard state, its snapshots and its marks of others
 // (D-19, D-20). Positions are indices from 0; every `end` is exclusive.
 import type { OttlaError } from "../model/errors.ts";
+import type { DirectoryId, NodeId } from "../model/ids.ts";
 
 /** One entry of the metadata log, as it lies on the disk; what its bytes mean is the host's business. */
 export interface StoredEntry {
@@ -98,7 +99,15 @@ export interface RaftStore {
   close(): Promise<void>;
 }
 
+/** The disk that a metadata directory is of. */
+export interface RaftOwner {
+  readonly nodeId: NodeId;
+  readonly directoryId: DirectoryId;
+}
+
 export interface RaftStoreOptions {
+  /** Stands in each file: those of another disk are refused. */
+  readonly owner: RaftOwner;
   /** Its parent exists. */
   readonly directory: string;
   readonly segmentBytes: number;

@@ -34,22 +34,17 @@ import type { Damage, EpochEntry } from "./types.ts";
 /** Replayed batches held in memory at most before they are written out. */
 const PINNED_BYTES_MAX = 8 * 1024 * 1024;
 
-export interface Recovered {
-  readonly superblock: Superblock;
-  readonly journalFile: JournalFile;
-}
-
 interface LiveLog {
   readonly spec: LogHistory["spec"];
   readonly history: LogHistory;
   readonly log: ReplicaLogImpl;
 }
 
-/** Recovers into the store and makes a checkpoint; `commit` makes the new superblock durable. */
+/** Recovers into the store and makes a checkpoint; `commit` makes the new superblock durable. Gives the journal to go on with. */
 export async function recover(
   store: LogStoreImpl,
   options: { readonly superblock: Superblock; readonly commit: (next: Superblock) => Promise<void> },
-): Promise<Recovered> {
+): Promise<JournalFile> {
   const { superblock, commit } = options;
   const root = store.config.directory;
   const image = await loadImage(store, superblock.generation);
@@ -69,7 +64,7 @@ export async function recover(
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
   await removeOld(store.checkpointDeps, { generation, evidence });
   await tidy(store, survey);
-  return { superblock: { ...superblock, generation, counter: superblock.counter + 1 }, journalFile };
+  return journalFile;
 }
 
 async function loadImage(store: LogStoreImpl, generation: number): Promise<Image> {

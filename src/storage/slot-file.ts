@@ -8,7 +8,7 @@ import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
 import { readWhole, withFile } from "./file-work.ts";
-import { ByteReader, ByteWriter, FORMAT_VERSION, MIN_READER_VERSION, refuseNewer } from "./format.ts";
+import { ByteReader, ByteWriter, type PassedOver, refuseNewer, refuseUnreleased, SLOT_FAULT } from "./format.ts";
 
 /** Magic, versions and CRC of everything behind it. */
 const PREFIX_BYTES = 12;
@@ -17,6 +17,8 @@ const HEAD_BYTES = PREFIX_BYTES + 12;
 
 export interface SlotFormat {
   readonly magic: number;
+  /** Written, and the only one read: there is no older one outside of development. */
+  readonly version: number;
   readonly slotBytes: number;
 }
 
@@ -30,12 +32,16 @@ export interface Slot {
   readonly payload: Uint8Array;
 }
 
+export interface FoundSlot extends Slot {
+  readonly passedOver: PassedOver | undefined;
+}
+
 function encodeSlot({ counter, payload }: Slot, format: SlotFormat, checksum: Checksum): Uint8Array {
   assert(HEAD_BYTES + payload.length <= format.slotBytes, `a state of ${payload.length} bytes fits no slot`);
   const writer = new ByteWriter();
   writer.u32(format.magic);
-  writer.u16(FORMAT_VERSION);
-  writer.u16(MIN_READER_VERSION);
+  writer.u16(format.version);
+  writer.u16(format.version);
   writer.u32(0);
   writer.i64(counter);
   writer.u32(payload.length);
@@ -46,25 +52,30 @@ function encodeSlot({ counter, payload }: Slot, format: SlotFormat, checksum: Ch
   return slot;
 }
 
-/** Undefined: the slot holds nothing valid. Throws DATA_DIR_NEWER. */
-function decodeSlot(slot: Uint8Array, path: string, format: SlotFormat, checksum: Checksum): Slot | undefined {
-  if (slot.length < format.slotBytes || readU32(slot, 0) !== format.magic) return undefined;
-  refuseNewer(path, { version: readU16(slot, 4), minReader: readU16(slot, 6) });
-  if (checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return undefined;
+/** A text says why the slot holds nothing valid. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN. */
+function decodeSlot(slot: Uint8Array, path: string, format: SlotFormat, checksum: Checksum): Slot | string {
+  if (slot.length < format.slotBytes) return SLOT_FAULT.SHORT;
+  if (readU32(slot, 0) !== format.magic) return SLOT_FAULT.MAGIC;
+  const version = readU16(slot, 4);
+  refuseNewer(path, { version, minReader: readU16(slot, 6) }, format.version);
+  if (checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return SLOT_FAULT.CHECKSUM;
+  refuseUnreleased(path, version, format.version);
   const reader = new ByteReader(slot, PREFIX_BYTES);
   const counter = reader.i64();
   return { counter, payload: reader.raw(reader.u32()) };
 }
 
-/** The slot that counts. Throws DATA_DIR_NEWER, DATA_DAMAGED. */
-export function newestSlot(bytes: Uint8Array, path: string, format: SlotFormat, checksum: Checksum): Slot {
+/** The slot that counts, and what is wrong with the other. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
+export function newestSlot(bytes: Uint8Array, path: string, format: SlotFormat, checksum: Checksum): FoundSlot {
   let best: Slot | undefined;
+  let passedOver: PassedOver | undefined;
   for (const start of [0, format.slotBytes]) {
     const slot = decodeSlot(bytes.subarray(start, start + format.slotBytes), path, format, checksum);
-    if (slot !== undefined && (best === undefined || slot.counter > best.counter)) best = slot;
+    if (typeof slot === "string") passedOver = { position: start, reason: slot };
+    else if (best === undefined || slot.counter > best.counter) best = slot;
   }
   if (best === undefined) throw new OttlaError("DATA_DAMAGED", `${path}: both slots are damaged`);
-  return best;
+  return { ...best, passedOver };
 }
 
 export class SlotFile {
@@ -93,19 +104,21 @@ export class SlotFile {
     });
   }
 
-  /** Throws DATA_DIR_NEWER, DATA_DAMAGED. */
+  /** `check` throws for a payload that is not to be used: nothing has been changed then. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
   static async open(
     deps: SlotDeps,
     path: string,
     format: SlotFormat,
-  ): Promise<{ readonly file: SlotFile; readonly payload: Uint8Array }> {
+    check: (payload: Uint8Array) => void,
+  ): Promise<{ readonly file: SlotFile; readonly payload: Uint8Array; readonly passedOver: PassedOver | undefined }> {
     const handle = await deps.files.open(path, "write");
     try {
       const found = newestSlot(await readWhole(handle), path, format, deps.checksum);
+      check(found.payload);
       const file = new SlotFile(handle, format, deps.checksum, found.counter);
       // The slot found may be in the page cache only, after a sync that failed (D-13), and the other one the last good one on the disk.
       await file.#write(found);
-      return { file, payload: found.payload };
+      return { file, payload: found.payload, passedOver: found.passedOver };
     } catch (thrown) {
       await handle.close().catch(() => undefined);
       throw thrown;

@@ -5,8 +5,9 @@ import { readU16, readU32, writeU32 } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
-import { ByteReader, ByteWriter, FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
-import type { StoredSnapshotMeta } from "./raft-types.ts";
+import { ByteReader, ByteWriter, MAGIC, refuseNewer, refuseUnreleased } from "./format.ts";
+import { readOwner, writeOwner } from "./quorum-state.ts";
+import type { RaftOwner, StoredSnapshotMeta } from "./raft-types.ts";
 
 export const BLOCK_BYTES = 64 * 1024;
 export const CRC_BYTES = 4;
@@ -14,6 +15,8 @@ export const CRC_BYTES = 4;
 const PREFIX_BYTES = 12;
 const HEAD_LENGTH_BYTES = 4;
 const HEAD_BYTES_MAX = 64 * 1024;
+/** Version 2 says whose it is. */
+const VERSION = 2;
 
 const SUFFIX = ".snapshot";
 
@@ -34,15 +37,16 @@ export const isTemporary = (name: string): boolean => /\.snapshot\.\d+\.tmp$/.te
 
 export interface SnapshotHead {
   readonly meta: StoredSnapshotMeta;
+  readonly owner: RaftOwner;
   /** Where the first block starts. */
   readonly headBytes: number;
 }
 
-export function encodeSnapshotHead(meta: StoredSnapshotMeta, checksum: Checksum): Uint8Array {
+export function encodeSnapshotHead(meta: StoredSnapshotMeta, owner: RaftOwner, checksum: Checksum): Uint8Array {
   const writer = new ByteWriter();
   writer.u32(MAGIC.METADATA_SNAPSHOT);
-  writer.u16(FORMAT_VERSION);
-  writer.u16(MIN_READER_VERSION);
+  writer.u16(VERSION);
+  writer.u16(VERSION);
   writer.u32(0);
   writer.u32(0);
   writer.i64(meta.end);
@@ -50,6 +54,7 @@ export function encodeSnapshotHead(meta: StoredSnapshotMeta, checksum: Checksum)
   writer.i64(meta.sizeBytes);
   writer.u32(meta.configuration.length);
   writer.raw(meta.configuration);
+  writeOwner(writer, owner);
   const head = writer.bytes();
   assert(head.length <= HEAD_BYTES_MAX, `a configuration of ${meta.configuration.length} bytes`);
   writeU32(head, PREFIX_BYTES, head.length);
@@ -66,22 +71,25 @@ export async function readSnapshotHead(handle: FileHandle, checksum: Checksum): 
   const length = await handle.read(0, start);
   if (length < start.length || readU32(start, 0) !== MAGIC.METADATA_SNAPSHOT)
     throw damaged(path, "this is no snapshot of Ottla");
-  refuseNewer(path, { version: readU16(start, 4), minReader: readU16(start, 6) });
+  const version = readU16(start, 4);
+  refuseNewer(path, { version, minReader: readU16(start, 6) }, VERSION);
   const headBytes = readU32(start, PREFIX_BYTES);
   if (headBytes < start.length || headBytes > HEAD_BYTES_MAX) throw damaged(path, "its head is damaged");
   const head = new Uint8Array(headBytes);
   const isWhole = (await handle.read(0, head)) === headBytes;
   if (!isWhole || checksum.crc32c(head.subarray(PREFIX_BYTES)) !== readU32(head, PREFIX_BYTES - 4))
     throw damaged(path, "its head is damaged");
+  refuseUnreleased(path, version, VERSION);
   const reader = new ByteReader(head, PREFIX_BYTES + HEAD_LENGTH_BYTES);
   const end = reader.i64();
   const lastTerm = reader.i64();
   const sizeBytes = reader.i64();
   const meta = { end, lastTerm, sizeBytes, configuration: reader.raw(reader.u32()) };
+  const owner = readOwner(reader);
   const fileBytes = await handle.size();
   const expected = headBytes + sizeBytes + CRC_BYTES * Math.ceil(sizeBytes / BLOCK_BYTES);
   if (fileBytes !== expected) throw damaged(path, `it has ${fileBytes} bytes, ${expected} were written`);
-  return { meta, headBytes };
+  return { meta, owner, headBytes };
 }
 
 /** The block with its CRC behind it. */

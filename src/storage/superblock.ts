@@ -1,5 +1,6 @@
-// The superblock: who owns the directory, and which checkpoint and journal generation are the truth. Two slots of 4 KiB,
-// written in turn, so that a torn write leaves the other one; the valid slot with the higher write counter counts.
+// The superblock: who owns the directory, and which checkpoint and journal generation are the truth. Two slots of 4 KiB, each change written to
+// one and then, once that is synced, to the other: a torn write leaves what was before, and the rot of one slot takes nothing back. The valid
+// slot with the higher write counter counts.
 import { bytesEqual, readU16, readU32 } from "../base/bytes.ts";
 import {
   type ClusterId,
@@ -12,10 +13,11 @@ import {
 } from "../model/ids.ts";
 import { OttlaError } from "../model/errors.ts";
 import { present } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
-import { ByteReader, ByteWriter, MAGIC, refuseNewer } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, type PassedOver, refuseNewer, SLOT_FAULT } from "./format.ts";
 
 export const SLOT_BYTES = 4096;
 /** Version 2: the cluster id may be unset, and the broker epoch is kept. A reader of version 1 would take either for something else. */
@@ -70,15 +72,16 @@ export function encodeSuperblock(block: Superblock, checksum: Checksum): Uint8Ar
   return slot;
 }
 
-/** Undefined: the slot holds nothing valid. Throws DATA_DIR_NEWER. */
+/** A text says why the slot holds nothing valid. Throws DATA_DIR_NEWER. */
 export function decodeSuperblock(
   slot: Uint8Array,
   options: { readonly path: string; readonly checksum: Checksum },
-): Superblock | undefined {
-  if (slot.length < SLOT_BYTES || readU32(slot, 0) !== MAGIC.SUPERBLOCK) return undefined;
+): Superblock | string {
+  if (slot.length < SLOT_BYTES) return SLOT_FAULT.SHORT;
+  if (readU32(slot, 0) !== MAGIC.SUPERBLOCK) return SLOT_FAULT.MAGIC;
   const version = readU16(slot, 4);
   refuseNewer(options.path, { version, minReader: readU16(slot, 6) }, VERSION);
-  if (options.checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return undefined;
+  if (options.checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return SLOT_FAULT.CHECKSUM;
   const reader = new ByteReader(slot, PREFIX_BYTES);
   const counter = reader.i64();
   const generation = reader.i64();
@@ -94,25 +97,44 @@ export function decodeSuperblock(
   return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId, brokerEpoch };
 }
 
-/** The slot that counts. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
-export async function readSuperblock(file: FileHandle, checksum: Checksum): Promise<Superblock> {
+export interface FoundSuperblock {
+  readonly block: Superblock;
+  readonly passedOver: PassedOver | undefined;
+}
+
+/** The slot that counts, and what is wrong with the other. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
+export async function readSuperblock(file: FileHandle, checksum: Checksum): Promise<FoundSuperblock> {
   const bytes = new Uint8Array(SLOT_BYTES * 2);
   const length = await file.read(0, bytes);
   let best: Superblock | undefined;
+  let passedOver: PassedOver | undefined;
   let hasMagic = false;
-  for (let start = 0; start + SLOT_BYTES <= length; start += SLOT_BYTES) {
-    const slot = bytes.subarray(start, start + SLOT_BYTES);
-    hasMagic ||= readU32(slot, 0) === MAGIC.SUPERBLOCK;
+  for (const start of [0, SLOT_BYTES]) {
+    const slot = bytes.subarray(start, Math.max(start, Math.min(start + SLOT_BYTES, length)));
+    hasMagic ||= slot.length >= 4 && readU32(slot, 0) === MAGIC.SUPERBLOCK;
     const block = decodeSuperblock(slot, { path: file.path, checksum });
-    if (block !== undefined && (best === undefined || block.counter > best.counter)) best = block;
+    if (typeof block === "string") passedOver = { position: start, reason: block };
+    else if (best === undefined || block.counter > best.counter) best = block;
   }
-  if (best !== undefined) return best;
+  if (best !== undefined) return { block: best, passedOver };
   if (hasMagic) throw new OttlaError("DATA_DAMAGED", `${file.path}: both slots are damaged`);
   throw new OttlaError("DATA_DIR_FOREIGN", `${file.path} is not a superblock of Ottla`);
 }
 
+/** Writes both slots, each synced before the next; gives what counts then. */
+export async function writeSuperblock(file: FileHandle, block: Superblock, checksum: Checksum): Promise<Superblock> {
+  await writeSlot(file, block, checksum);
+  if (mutant("D-6slot")) return block;
+  const twin = twinOf(block);
+  await writeSlot(file, twin, checksum);
+  return twin;
+}
+
+/** The same in the other slot. */
+export const twinOf = (block: Superblock): Superblock => ({ ...block, counter: block.counter + 1 });
+
 /** Writes the slot of the counter's parity and syncs it. */
-export async function writeSuperblock(file: FileHandle, block: Superblock, checksum: Checksum): Promise<void> {
+export async function writeSlot(file: FileHandle, block: Superblock, checksum: Checksum): Promise<void> {
   await file.write((block.counter % 2) * SLOT_BYTES, [encodeSuperblock(block, checksum)]);
   await datasync(file);
 }

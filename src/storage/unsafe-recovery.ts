@@ -29,7 +29,11 @@ export async function openStoppedNode(
       throw new OttlaError("DATA_DIR_LOCKED", `${directory} is in use by the process with pid ${lock.ownerPid}`);
     try {
       const { clusterId, nodeId, directoryId } = await identityOf(deps, directory);
-      const store = await openRaftStore(deps, { directory: join(directory, METADATA_DIR), segmentBytes });
+      const store = await openRaftStore(deps, {
+        directory: join(directory, METADATA_DIR),
+        segmentBytes,
+        owner: { nodeId, directoryId },
+      });
       const close = async (): Promise<void> => {
         await store.close();
         await lock.release();
@@ -48,7 +52,9 @@ async function identityOf(deps: StorageDeps, directory: string): Promise<StoreId
   const path = join(directory, SUPERBLOCK);
   const names = (await deps.files.list(directory)).map(({ name }) => name);
   if (!names.includes(SUPERBLOCK)) throw new OttlaError("DATA_DIR_FOREIGN", `${directory} has no ${SUPERBLOCK}`);
-  return withFile(deps.files, { path, mode: "read" }, (handle) => readSuperblock(handle, deps.checksum));
+  const found = await withFile(deps.files, { path, mode: "read" }, (handle) => readSuperblock(handle, deps.checksum));
+  if (found.passedOver !== undefined) deps.logger.warn("superblock_slot_damaged", { file: path, ...found.passedOver });
+  return found.block;
 }
 
 /**

@@ -5,6 +5,7 @@ import type { ClusterId, NodeId } from "../../src/model/ids.ts";
 import { FileError, type LockOutcome } from "../../src/ports/files.ts";
 import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
 import { openLogStore } from "../../src/storage/log-store.ts";
+import { verifyDirectory } from "../../src/storage/inspect.ts";
 import { decodeSuperblock, encodeSuperblock } from "../../src/storage/superblock.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { appendBatch, baseConfig, checksum, makeDeps, openStore, Recorder, specOf } from "./support.ts";
@@ -117,16 +118,39 @@ test("a directory that lost its superblock is damaged, not empty", async () => {
   expect(await refused(files, "DATA_DAMAGED")).toContain("superblock");
 });
 
-test("one torn slot of the superblock leaves the other; two are damage", async () => {
+test("D-6: the rot of one slot of the superblock takes nothing back, is told, and is made good by the start", async () => {
   const files = await made();
-  const one = new MemoryFiles(files.image.clone());
-  edit(one, SUPERBLOCK, (bytes) => bytes.fill(0xaa, 100, 200));
-  const opened = openLogStore(makeDeps(one), baseConfig);
-  // The slot that is left may name a checkpoint that is gone: then it is damage, never an empty store.
-  await opened.then(
-    (store) => store.close(),
-    (thrown: { code: string }) => expect(thrown.code).toBe("DATA_DAMAGED"),
-  );
+  const before = await openStore(files);
+  await before.adoptCluster(CLUSTER);
+  await before.storeBrokerEpoch(5);
+  await before.checkpoint();
+  await before.storeBrokerEpoch(11);
+  const { identity } = before;
+  files.kill();
+  const images = [files.image.clone(), files.image.clone()].map((image) => new MemoryFiles(image));
+  for (const [slot, rotten] of images.entries()) {
+    edit(rotten, SUPERBLOCK, (bytes) => (bytes[slot * 4096 + 200] = (bytes[slot * 4096 + 200] as number) ^ 1));
+    const remark = { file: SUPERBLOCK, position: slot * 4096, reason: expect.stringContaining("checksum") };
+    const report = await verifyDirectory({ files: rotten, checksum }, "/data");
+    expect(report).toMatchObject({ faults: [], remarks: [remark] });
+    const told: unknown[] = [];
+    const deps = makeDeps(rotten);
+    const logger = { ...deps.logger, warn: (...line: unknown[]) => void told.push(line) };
+    const store = await openLogStore({ ...deps, logger }, baseConfig);
+    expect([store.brokerEpoch, store.identity]).toEqual([11, identity]);
+    expect(told).toEqual([["superblock_slot_damaged", remark]]);
+    await store.close();
+    expect(await verifyDirectory({ files: rotten, checksum }, "/data")).toMatchObject({ remarks: [] });
+  }
+});
+
+test("both slots of a new superblock are good; two damaged ones are damage", async () => {
+  const fresh = new MemoryFiles();
+  await openStore(fresh);
+  fresh.kill();
+  const report = await verifyDirectory({ files: new MemoryFiles(fresh.image), checksum }, "/data");
+  expect(report).toMatchObject({ faults: [], remarks: [] });
+  const files = await made();
   edit(files, SUPERBLOCK, (bytes) => {
     bytes.fill(0xaa, 50, 60);
     bytes.fill(0xaa, 4096 + 50, 4096 + 60);

@@ -35,6 +35,21 @@ async function after(
 
 /** Each says whether what was promised held. */
 const schedules: Record<string, () => Promise<boolean>> = {
+  "D-6slot": async () => {
+    const { files, store } = await opened();
+    for (const epoch of [5, 11]) await store.storeBrokerEpoch(epoch);
+    files.kill();
+    const node = files.image.find("/data/superblock");
+    if (node?.kind !== "file") throw new Error("no superblock");
+    const epochs = [0, 4096].map(async (start) => {
+      const image = files.image.clone();
+      const rotten = image.find("/data/superblock");
+      if (rotten?.kind === "file")
+        image.write(rotten, start + 200, Uint8Array.of((node.live.view[start + 200] as number) ^ 1));
+      return (await openStore(new MemoryFiles(image))).brokerEpoch;
+    });
+    return (await Promise.all(epochs)).every((epoch) => epoch === 11);
+  },
   M2: async () => {
     const { files, store, recorder } = await opened();
     const log = await store.createLog(specOf("a"));

@@ -2,7 +2,10 @@
 import { expect, test } from "vitest";
 import { bytesEqual } from "../../src/base/bytes.ts";
 import { OttlaError } from "../../src/model/errors.ts";
+import { type DirectoryId, toNodeId } from "../../src/model/ids.ts";
 import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
+import { verifyMetadata } from "../../src/storage/inspect-metadata.ts";
+import { faultsOf } from "../../src/storage/inspect-types.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import {
   append,
@@ -11,6 +14,7 @@ import {
   logPath,
   METADATA,
   metaOf,
+  OWNER,
   openRaft,
   reopen,
   saveSnapshot,
@@ -191,9 +195,9 @@ function flip(files: MemoryFiles, path: string, position: number, bit = 0): void
 }
 
 /** A directory with everything in it, closed in order. */
-async function closed(): Promise<MemoryFiles> {
+async function closed(owner = OWNER): Promise<MemoryFiles> {
   const files = await freshFiles();
-  const store = await openRaft(files);
+  const store = await openRaft(files, makeDeps(files), 480, owner);
   for (const entry of entriesOf(0, 12, 1)) await append(store, [entry]);
   await saveSnapshot(store, metaOf(10, 1, 40));
   await store.write(writeOf({ cutPrefixTo: 8, hardState: vote(3, "2:disk"), entries: entriesOf(12, 14, 2) }));
@@ -212,10 +216,10 @@ test("D5: any flipped bit in any file refuses the start by a code, touching noth
   for (const name of await namesIn(files)) {
     const node = files.image.find(`${METADATA}/${name}`);
     if (node?.kind !== "file" || name === "reserve") continue;
-    for (let position = 0; position < node.live.sizeBytes; position += name === "quorum-state" ? 5 : 1) {
+    for (let position = 0; position < node.live.sizeBytes; position += name === "quorum-state" ? 5 : 2) {
       const image = files.image.clone();
       const damagedFiles = new MemoryFiles(image);
-      flip(damagedFiles, `${METADATA}/${name}`, position, position % 8);
+      flip(damagedFiles, `${METADATA}/${name}`, position, (position >> 1) % 8);
       const before = image.fingerprint(checksum);
       try {
         const store = await openRaft(damagedFiles);
@@ -299,3 +303,46 @@ function bytesAt(files: MemoryFiles, path: string, position: number, bytes: read
   if (node?.kind !== "file") throw new Error(`${path} is no file`);
   files.image.write(node, position, Uint8Array.from(bytes));
 }
+
+test("D-20: the state, an entry or a snapshot of another disk is refused by name, nothing touched", async () => {
+  const other = { nodeId: toNodeId(2), directoryId: "AAAAAAAAAAAAAAAAAAAAAg" as DirectoryId };
+  const own = await closed();
+  const foreign = await closed(other);
+  expect(await namesIn(own)).toEqual(await namesIn(foreign));
+  const names = (await namesIn(own)).filter((name) => name !== "reserve");
+  for (const name of names) {
+    const mixed = new MemoryFiles(own.image.clone());
+    const node = foreign.image.find(`${METADATA}/${name}`);
+    const into = mixed.image.find(`${METADATA}/${name}`);
+    if (node?.kind !== "file" || into?.kind !== "file") throw new Error(`${name} is no file`);
+    mixed.image.write(into, 0, node.live.view.slice(0, node.live.sizeBytes));
+    const before = mixed.image.fingerprint(checksum);
+    const error = await openRaft(mixed).catch((thrown: unknown) => thrown);
+    expect(error, name).toMatchObject({ code: "DATA_DIR_FOREIGN" });
+    expect(String(error)).toContain(`${METADATA}/${name}`);
+    expect(String(error)).toContain(other.directoryId);
+    expect(mixed.image.fingerprint(checksum)).toBe(before);
+    const { faults, logs, metadata } = await verifyMetadata({ files: mixed, checksum }, METADATA, OWNER);
+    expect(
+      faultsOf({ directory: METADATA, faults, logs, metadata })
+        .map(({ reason }) => reason)
+        .join(),
+    ).toContain(other.directoryId);
+  }
+});
+
+test("D5: a slot of the state that is passed over is told, and made good by the start", async () => {
+  const files = await closed();
+  flip(files, STATE, 8192 + 100);
+  const remark = { file: STATE, position: 8192, reason: expect.stringContaining("checksum") };
+  expect(await verifyMetadata({ files, checksum }, METADATA)).toMatchObject({ faults: [], remarks: [remark] });
+  const told: unknown[] = [];
+  const deps = makeDeps(files);
+  const store = await openRaft(files, {
+    ...deps,
+    logger: { ...deps.logger, warn: (...line: unknown[]) => void told.push(line) },
+  });
+  expect(told).toEqual([["quorum_state_slot_damaged", remark]]);
+  await store.close();
+  expect(await verifyMetadata({ files, checksum }, METADATA)).toMatchObject({ remarks: [] });
+});

@@ -1,7 +1,9 @@
 // A metadata store over memory: opened, written, crashed, and what it is said to hold.
 import type { DiskImage } from "../../src/sim/disk-image.ts";
+import { type DirectoryId, toNodeId, UUID_BYTES, uuidFromBytes } from "../../src/model/ids.ts";
 import { openRaftStore } from "../../src/storage/raft-store.ts";
 import type {
+  RaftOwner,
   RaftStore,
   RaftWrite,
   StoredEntry,
@@ -11,6 +13,14 @@ import type {
 import type { StorageDeps } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { makeDeps } from "./support.ts";
+
+/** The node and directory that `openStore` makes, whose entropy begins anew each time. */
+export const OWNER: RaftOwner = { nodeId: toNodeId(1), directoryId: firstDrawn() };
+function firstDrawn(): DirectoryId {
+  const bytes = new Uint8Array(UUID_BYTES);
+  makeDeps(new MemoryFiles()).entropy.fill(bytes);
+  return uuidFromBytes(bytes);
+}
 
 export const METADATA = "/data/metadata";
 export const STATE = `${METADATA}/quorum-state`;
@@ -29,9 +39,10 @@ export async function freshFiles(): Promise<MemoryFiles> {
 export function openRaft(
   files: MemoryFiles,
   deps: StorageDeps = makeDeps(files),
-  segmentBytes = 400,
+  segmentBytes = 480,
+  owner: RaftOwner = OWNER,
 ): Promise<RaftStore> {
-  return openRaftStore(deps, { directory: METADATA, segmentBytes });
+  return openRaftStore(deps, { directory: METADATA, segmentBytes, owner });
 }
 
 /** The next process on the same disk. */

@@ -125,7 +125,7 @@ const FILE_HINT =
 
 async function verifyFile(path: string): Promise<Report> {
   const logs = [await verifyLog(inspectDeps(), path)];
-  return { kind: "segment", directory: dirname(path), logs, metadata: undefined, faults: [] };
+  return { kind: "segment", directory: dirname(path), logs, metadata: undefined, faults: [], remarks: [] };
 }
 
 function printReport(output: Output, report: Report, faults: readonly Fault[]): void {
@@ -150,6 +150,8 @@ function printReport(output: Output, report: Report, faults: readonly Fault[]): 
   });
   for (const fault of faults.slice(0, FAULTS_TOLD_MAX)) output.note(describeFault(fault));
   if (faults.length > FAULTS_TOLD_MAX) output.note(`and ${faults.length - FAULTS_TOLD_MAX} more; --json lists all`);
+  for (const { file, position, reason } of report.remarks)
+    output.note(describeFault({ file, position, offset: undefined, reason }));
   if (faults.length === 0) output.note(`${report.kind}: ${counted(rows.length, "file")}, all good`);
 }
 

@@ -26,6 +26,7 @@ import { encodeConfiguration } from "../../../src/broker/quorum/codec.ts";
 import { encodeCommand } from "../../../src/metadata/codec.ts";
 import { EPOCHS_RAISED_BY_RECOVERY } from "../../../src/metadata/records.ts";
 import type { ReplicaId } from "../../../src/raft/types.ts";
+import type { RaftOwner } from "../../../src/storage/raft-types.ts";
 import { openRaftStore } from "../../../src/storage/raft-store.ts";
 import type { StorageDeps } from "../../../src/storage/types.ts";
 
@@ -125,7 +126,7 @@ export class QuorumNode {
     try {
       await deps.files.makeDirectory("/data");
       await deps.files.syncDirectory("/");
-      const store = await openRaftStore(deps, { directory: "/data/metadata", segmentBytes: 4096 });
+      const store = await openRaftStore(deps, { directory: "/data/metadata", segmentBytes: 4096, owner: this.#owner });
       const { metadataVersions, ...own } = this.options;
       const quorum = await openQuorum(
         {
@@ -175,6 +176,10 @@ export class QuorumNode {
   }
 
   /** The superblock: durable after a while, lost with the process before. */
+  get #owner(): RaftOwner {
+    return { nodeId: this.id, directoryId: this.machine.superblock.directoryId };
+  }
+
   #identity(incarnation: Incarnation): QuorumIdentity {
     const { world } = this.#cluster;
     const { machine, id } = this;
@@ -210,6 +215,7 @@ export class QuorumNode {
     const store = await openRaftStore(this.storageDeps(incarnation), {
       directory: "/data/metadata",
       segmentBytes: 4096,
+      owner: this.#owner,
     });
     const { clusterId } = this.machine.superblock;
     const voters = [this.replica as ReplicaId];
