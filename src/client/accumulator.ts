@@ -84,7 +84,7 @@ export class Accumulator {
   append(topic: TopicMetadata, record: PlacedRecord): void {
     const lanes = topic === this.#lastTopic && this.#lastLanes !== undefined ? this.#lastLanes : this.#lanesOf(topic);
     const partition = this.#choosePartition(topic, record, lanes);
-    const lane = this.#lane(lanes, topic.name, { partition, acks: record.acks });
+    const lane = (lanes.lanes[slotOf(partition, record.acks)] ??= new Lane(topic.name, partition, record.acks));
     if (lane.open !== undefined) {
       if (this.#tryAppend(lane.open, record)) return;
       this.#makeDue(lane.open);
@@ -145,10 +145,8 @@ export class Accumulator {
     if (lanes === undefined || !topic.partitions.some(isLed)) return [];
     const moved = lane.takeUnbound();
     for (const batch of moved) {
-      batch.lane = this.#lane(lanes, topic.name, {
-        partition: this.#nextSticky(topic, lanes, lane.acks),
-        acks: lane.acks,
-      });
+      const partition = this.#nextSticky(topic, lanes, lane.acks);
+      batch.lane = lanes.lanes[slotOf(partition, lane.acks)] ??= new Lane(topic.name, partition, lane.acks);
       batch.isDue = true;
       batch.lane.push(batch);
     }
@@ -174,10 +172,6 @@ export class Accumulator {
     this.#lastTopic = topic;
     this.#lastLanes = lanes;
     return lanes;
-  }
-
-  #lane({ lanes }: TopicLanes, topic: string, { partition, acks }: { partition: number; acks: number }): Lane {
-    return (lanes[slotOf(partition, acks)] ??= new Lane(topic, partition, acks));
   }
 
   #choosePartition(topic: TopicMetadata, { partition, key, acks }: PlacedRecord, lanes: TopicLanes): number {
