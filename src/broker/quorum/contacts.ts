@@ -11,7 +11,7 @@ import { votersText } from "./bootstrap.ts";
 import { Marks } from "./marks.ts";
 import { PeerCheck } from "./peer-check.ts";
 import { PeerLinks } from "./peers.ts";
-import { messageOf, wireMessageOf } from "./raft-wire.ts";
+import { isApplicable, messageOf, wireMessageOf } from "./raft-wire.ts";
 import type { QuorumDeps, QuorumOptions } from "./types.ts";
 
 /** Word that another node refuses this disk counts for this long; it is repeated every second. */
@@ -190,7 +190,8 @@ export class Contacts {
     if (request.clusterId !== this.#parts.clusterId() || request.to !== this.#parts.self) return undefined;
     const message = messageOf(request, bodies);
     const term = this.#parts.term();
-    if (message === undefined || (term > 0 && message.term > term + TERM_JUMP_MAX)) {
+    const isAbsurd = message !== undefined && term > 0 && message.term > term + TERM_JUMP_MAX;
+    if (message === undefined || isAbsurd || !(isApplicable(message) || mutant("Q19w"))) {
       this.#warnDropped(request);
       return undefined;
     }

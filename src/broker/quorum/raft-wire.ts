@@ -1,6 +1,8 @@
 // Raft messages between the core and the wire. What arrives is checked; what does not hold together is dropped.
+import { decodeCommand } from "../../metadata/codec.ts";
+import { asOttlaError } from "../../model/errors.ts";
 import type { ClusterId } from "../../model/ids.ts";
-import type { Message, ReplicaId, SnapshotMeta, Term } from "../../raft/types.ts";
+import type { Entry, Message, ReplicaId, SnapshotMeta, Term } from "../../raft/types.ts";
 import type { QuorumConfiguration, RaftMessage, RaftRequest } from "../../wire/native/quorum-apis.ts";
 import { bytesOfEntry, entryOf, isReplicaId, owned } from "./codec.ts";
 
@@ -83,6 +85,21 @@ function withBodies(envelope: Envelope, message: RaftMessage, bodies: readonly U
     case "snapshotResponse":
     case "timeoutNow":
       return { ...message, ...envelope };
+  }
+}
+
+/** What is no command would stop this node when it is committed, and at each start. One of a newer build may: it is told by its name then (D-31). */
+export function isApplicable(message: Message): boolean {
+  return message.kind !== "append" || message.entries.every(isReadable);
+}
+
+function isReadable(entry: Entry): boolean {
+  if (entry.kind !== "command") return true;
+  try {
+    decodeCommand(entry.bytes, entry.index);
+    return true;
+  } catch (thrown) {
+    return asOttlaError(thrown).code !== "DATA_DAMAGED";
   }
 }
 

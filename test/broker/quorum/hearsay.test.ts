@@ -72,6 +72,31 @@ describe("somebody else in a member's name", () => {
   });
 });
 
+describe("an append of what is no command", () => {
+  it.each([{ mutants: [] }, { mutants: ["Q19w"] }])(
+    "is dropped: it would stop the node when it is applied, and at each start ($mutants)",
+    async ({ mutants }) => {
+      const { cluster, leader } = await formed();
+      const at = cluster.nodes.find((node) => node !== leader) as QuorumNode;
+      const { term, logEnd } = at.quorum.status;
+      activateMutants(mutants);
+      const message: RaftMessage = {
+        kind: "append",
+        term,
+        start: logEnd,
+        prevTerm: term,
+        entries: [{ term, kind: "command" }],
+        commitEnd: logEnd + 1,
+      };
+      const clusterId = at.quorum.clusterId as never;
+      const bodies = [new TextEncoder().encode("garbage")];
+      at.quorum.receiveRaft({ clusterId, from: leader.replica, to: at.replica, boots: 1, message }, bodies);
+      await cluster.run(1_000);
+      expect(at.failure?.code).toBe(mutants.length > 0 ? "DATA_DAMAGED" : undefined);
+    },
+  );
+});
+
 describe("voters that never come", () => {
   it("are taken out again when their addition ran out of time", async () => {
     const { cluster, leader } = await formed();
