@@ -75,8 +75,8 @@ export interface FaultHappened {
   readonly fault: "process death" | "power loss" | "failed sync";
   /** Of a failed sync: the file holds what acknowledgements rest on (a journal), not only what can be made again from it. */
   readonly holdsPromises?: boolean;
-  /** Of a failed sync of a process that serves nobody yet: it may put its files away first, within its own bound. */
-  readonly isStarting?: boolean;
+  /** Of a failed sync: false of a process that starts or stops, and may put its files away first, within its own bound. */
+  readonly isServing?: boolean;
 }
 
 /** A disk is gone for ever, or is as it was at some earlier time: the partitions whose only replica was there are lost. */

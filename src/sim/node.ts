@@ -79,7 +79,9 @@ export class SimNode {
     parts.disk.onFailedSync = (path) => {
       this.#hasFailedSync = true;
       const holdsPromises = JOURNALS.some((part) => path.includes(part));
-      parts.record({ type: "fault", timeMs: parts.world.nowMs, node: name, fault: "failed sync", holdsPromises });
+      const isServing = this.#state === "running";
+      const timeMs = parts.world.nowMs;
+      parts.record({ type: "fault", timeMs, node: name, fault: "failed sync", holdsPromises, isServing });
     };
   }
 

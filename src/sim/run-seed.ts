@@ -218,10 +218,11 @@ class SeedRun {
     this.#world.note("", "phase", "end");
     this.#keeper.isStopping = true;
     this.#metadata.isStopping = true;
-    for (const client of this.#clients) client.isStopping = true;
-    await this.#settle(Promise.all([keeper, metadata, ...clients]), "the clients did not end");
+    await this.#settle(Promise.all([keeper, metadata]), "the metadata clients did not end");
     await this.#mustAgree();
     await this.#settle(this.#metadata.finish(healedMs), "the metadata could not be looked at");
+    for (const client of this.#clients) client.isStopping = true;
+    await this.#settle(Promise.all(clients), "the clients did not end");
     await this.#readAll();
     await this.#stopAll();
     for (const node of this.#cluster.nodes) if (node.state === "down") node.start();
@@ -284,8 +285,20 @@ class SeedRun {
   async #mustProgress(): Promise<void> {
     const goals = this.#clients.map((client) => ({ client, acknowledged: client.acknowledged + ACKS_AFTER_HEAL }));
     const isDone = (): boolean => goals.every((goal) => goal.client.acknowledged >= goal.acknowledged);
-    if (!(await this.#runUntil(isDone, this.#world.nowMs + LIVENESS_WITHIN_MS)))
-      this.#stuck("a producer made no progress after the heal");
+    const untilMs = this.#world.nowMs + LIVENESS_WITHIN_MS;
+    while (!(await this.#runUntil(() => isDone() || !this.#hasPlace, untilMs)) || !isDone()) {
+      if (this.#world.nowMs >= untilMs) this.#stuck("a producer made no progress after the heal");
+      await this.#settle(this.#createTopic(), "no topic can be created after the heal");
+    }
+  }
+
+  /** Some partition's disk is there. */
+  get #hasPlace(): boolean {
+    return this.#board.live.some(({ name, partitions }) =>
+      Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition })).some(
+        (place) => !this.#cluster.isLost(place),
+      ),
+    );
   }
 
   /** Every node runs, leads what only it can lead, and has the same metadata as the others. */

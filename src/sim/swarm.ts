@@ -158,7 +158,7 @@ function drawClient(rng: Rng): ClientPlan {
     batchBytes: rng.pick([512, 1024, 4096]),
     compression: rng.chance(0.8) ? "none" : rng.pick<CompressionName>(["gzip", "snappy", "lz4", "zstd"]),
     maxInFlight: rng.pick([1, 2, 8]),
-    thinkMs: logUniform(rng, 10, 60),
+    thinkMs: logUniform(rng, 12, 60),
     burstMax: rng.pick([1, 4, 8]),
     valueBytesMax: rng.pick([40, 200, 400]),
     fetchBytes: rng.pick([1 * KiB, 16 * KiB, 256 * KiB]),
@@ -196,7 +196,7 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
   const load = rng.fork("load");
   const cluster = drawCluster(rng.fork("cluster"));
   return {
-    safetyMs: 20_000,
+    safetyMs: 30_000,
     cluster,
     faults: drawFaults(rng.fork("faults"), cluster),
     operator: drawOperator(rng.fork("operator"), cluster),

@@ -42,7 +42,7 @@ export class FailStopChecker implements Checker {
   #overdue(timeMs: number): Violation | undefined {
     for (const [node, failed] of this.#failed) {
       const sinceMs = Math.max(failed.timeMs, this.#pausedUntilMs.get(node) ?? 0);
-      if (timeMs - sinceMs <= (failed.isStarting === true ? GIVE_UP_WITHIN_MS : STOP_WITHIN_MS)) continue;
+      if (timeMs - sinceMs <= (failed.isServing === false ? GIVE_UP_WITHIN_MS : STOP_WITHIN_MS)) continue;
       this.#failed.delete(node);
       return {
         invariant: this.invariant,

@@ -161,7 +161,7 @@ it("invariant 42 finds an answer after a failed sync, and a process that goes on
   const paused: HistoryEvent = { type: "paused", timeMs: 51, node: "n", untilMs: 1000 };
   expect(found(fault("failed sync", 50), paused, end("told", 1099, 0))).toEqual([]);
   expect(found(fault("failed sync", 50), paused, end("told", 1101, 0))).toEqual([42]);
-  const starting = { ...fault("failed sync", 50), isStarting: true };
+  const starting = { ...fault("failed sync", 50), isServing: false };
   expect(found(starting, end("told", 5000, 0))).toEqual([]);
   expect(found(starting, end("told", 5200, 0))).toEqual([42]);
   expect(found(acknowledged(40), fault("failed sync", 50), stopped, acknowledged(300), sent(0, 400))).toEqual([]);
