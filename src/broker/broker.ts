@@ -63,6 +63,7 @@ class BrokerShell implements Broker {
   #opening: Promise<ClusterMember> | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+  readonly #scans = new ScanGate();
   #sweepCount = 0;
   #toldWaiting: string | undefined;
 
@@ -198,6 +199,7 @@ class BrokerShell implements Broker {
       accountant: this.#accountant,
       metadataVersions: metadataVersionsOf(this.#deps),
       messageBytesMax: this.#messageBytesMax,
+      scans: this.#scans,
       get quorum() {
         return member()?.quorum;
       },
@@ -232,7 +234,7 @@ class BrokerShell implements Broker {
       topics: member.topics,
       intake: present(this.#intake, "the intake"),
       metadataAnswers: new MetadataAnswers(clock),
-      scans: new ScanGate(),
+      scans: this.#scans,
       defer: (work) => this.#defer(work),
     };
     this.#dispatcher.services = services;

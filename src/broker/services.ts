@@ -31,6 +31,8 @@ export interface NodeServices {
   readonly metadataVersions: VersionRange;
   /** Largest single message that is taken. */
   readonly messageBytesMax: number;
+  /** Searches, and pulls of metadata: one of each connection at a time. */
+  readonly scans: ScanGate;
   readonly quorum: HostedQuorum | undefined;
   readonly controller: Controller | undefined;
   /** For people: what the start waits for, or what is wrong; null = nothing. */
@@ -50,7 +52,6 @@ export interface Services extends NodeServices {
   readonly intake: ProduceIntake;
   readonly purgatory: FetchPurgatory;
   readonly metadataAnswers: MetadataAnswers;
-  readonly scans: ScanGate;
   /** Runs the work in a later turn. */
   readonly defer: (work: () => void) => void;
 }

@@ -71,6 +71,31 @@ describe("registrations", () => {
   });
 });
 
+describe("pulls of metadata", () => {
+  test("of those that do not read: one answer each, counted with all that is unsent; others are answered", async () => {
+    const config = { "unsent.bytes": "4MiB", "connection.unsent.bytes": "1MiB" };
+    const cluster = await new ClusterWorld({ nodes: 1, config }).start();
+    for (let at = 0; at < 40; at++) await cluster.createTopic(`topic-${at}`, 500);
+    const { clusterId } = await cluster.metadata(1);
+    const from = { start: 0, startTerm: 0, maxWaitMs: 0, maxBytes: 2 ** 30, snapshotEnd: -1, snapshotPosition: 0 };
+    const pull = { ...from, clusterId: clusterId as never, nodeId: toNodeId(9) };
+    const peers = await Promise.all(Array.from({ length: 40 }, () => cluster.node(1).connect()));
+    for (const peer of peers) {
+      peer.connection.pause();
+      for (let at = 0; at < 20; at++) void peer.send(API.FETCH_METADATA, pull);
+    }
+    let most = 0;
+    for (let at = 0; at < 100; at++) {
+      await cluster.world.runFor(20);
+      most = Math.max(most, cluster.node(1).metrics.values.get("unsent_bytes") ?? 0);
+    }
+    expect(most).toBeGreaterThan(1024 * 1024);
+    expect(most).toBeLessThan(6 * 1024 * 1024);
+    expect((await cluster.metadata(1)).topics).toHaveLength(40);
+    expect(cluster.node(1).fatal).toEqual([]);
+  });
+});
+
 describe("a copy of a living node's disk", () => {
   async function withCopy() {
     const cluster = await new ClusterWorld({ nodes: 3, voters: 1 }).start();
