@@ -76,7 +76,7 @@ describe("a registration", () => {
     expect(wish).toMatchObject({ kind: "refused", error: "INVALID_REGISTRATION" });
   });
 
-  test.each(["host_1.example-2.org:65535", "10.0.0.1:1", "[::1]:7070", "[fe80::1%eth0]:7070"])(
+  test.each(["host_1.example-2.org:65535", "192.0.2.1:1", "[::1]:7070", "[fe80::1%eth0]:7070"])(
     "its address may be %j",
     (address) => {
       expect(History.started([]).wishRegistration(1, { address })).toMatchObject({ kind: "records" });
