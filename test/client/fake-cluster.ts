@@ -202,6 +202,8 @@ export class FakeCluster {
     return answer;
   }
 
+  readonly unregistered = new Set<number>();
+
   #change(api: ApiKey, request: unknown): object | ErrorName {
     const requestId = (request as { requestId?: Uuid | null }).requestId ?? null;
     const isKnown = requestId !== null && this.appliedIds.has(requestId) && !this.forgetsIds;
@@ -216,6 +218,12 @@ export class FakeCluster {
     if (!isKnown) this.log.push({ kind: "other", requestId });
     if (api === API.ALTER_CONFIGS) return { metadataEnd: this.log.length };
     if (api === API.CHANGE_QUORUM) return this.#changeQuorum(request as ApiTypes[typeof API.CHANGE_QUORUM]["request"]);
+    if (api === API.UNREGISTER_BROKER) {
+      const { nodeId } = request as ApiTypes[typeof API.UNREGISTER_BROKER]["request"];
+      if (this.unregistered.has(nodeId)) return "BROKER_ID_NOT_REGISTERED";
+      this.unregistered.add(nodeId);
+      return {};
+    }
     const { version } = request as ApiTypes[typeof API.RAISE_METADATA_VERSION]["request"];
     if (version <= this.metadataVersion) return "INVALID_UPDATE_VERSION";
     this.metadataVersion = version;
