@@ -149,7 +149,7 @@ describe("all three cut off from each other", () => {
     await fleet.run(15_000);
     between(fleet, "mend", 1, 2);
     const controller = await fleet.controller();
-    await fleet.run(2_000); // a session is 3 s
+    await fleet.run(1_000); // a session is 3 s, and the way back takes some of it
     expect(await fleet.fenced(controller)).toEqual([]);
     cutAll(fleet, "mend");
     await fleet.run(5_000);

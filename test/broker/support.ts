@@ -142,6 +142,7 @@ export class BrokerWorld {
   begin(): Promise<void> {
     const { world } = this;
     const incarnation = world.startIncarnation(this.name);
+    this.network.booted(this.name);
     this.metrics = new KeptMetrics();
     const broker = createBroker(
       {
