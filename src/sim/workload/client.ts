@@ -1,15 +1,14 @@
 // One simulated client process: a real client with a producer, a tailing consumer and now and then a second reader.
 import type { Rng } from "../../base/rng.ts";
-import { openClient } from "../../client/client.ts";
 import type { Acks, Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
 import { asOttlaError, type OttlaError } from "../../model/errors.ts";
 import type { Codecs } from "../../ports/codecs.ts";
 import type { Timers } from "../../ports/timers.ts";
 import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
 import type { SimNetwork } from "../network.ts";
-import { createSimLogger } from "../sim-ports.ts";
 import type { ClientPlan } from "../swarm.ts";
-import { createSimClock, createSimTimers, type Incarnation, type SimWorld } from "../world.ts";
+import { createSimTimers, type Incarnation, type SimWorld } from "../world.ts";
+import { openSimClient } from "./open-client.ts";
 import { makeRecord, sumOf, valueOf } from "./records.ts";
 import type { TopicBoard, TopicPlan } from "./topics.ts";
 
@@ -64,19 +63,7 @@ export class SimClient {
   }
 
   async connect(): Promise<Client> {
-    const { world, network, codecs, brokers } = this.#parts;
-    this.#client ??= await openClient(
-      {
-        clock: createSimClock(world, this.#owner),
-        timers: this.#timers,
-        transport: network.messages(this.#owner),
-        checksum: world.checksum,
-        codecs,
-        logger: createSimLogger(world, this.name),
-        rng: world.fork(`client ${this.name}`),
-      },
-      { brokers, clientId: this.name, connectTimeoutMs: 120_000 },
-    );
+    this.#client ??= await openSimClient(this.name, this.#parts, this.#owner, this.#timers);
     return this.#client;
   }
 

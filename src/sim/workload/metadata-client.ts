@@ -1,14 +1,13 @@
 // One client process of the metadata workload: changes and looks, one after the other; also a few records, each of which names itself.
 import { utf8Encode } from "../../base/bytes.ts";
 import type { Rng } from "../../base/rng.ts";
-import { openClient } from "../../client/client.ts";
 import type { Admin, BatchReport, Client, Producer, TopicInfo } from "../../client/types.ts";
 import { asOttlaError, type OttlaError } from "../../model/errors.ts";
 import type { Timers } from "../../ports/timers.ts";
 import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "../metadata-history.ts";
-import { createSimLogger } from "../sim-ports.ts";
-import { createSimClock, createSimTimers, type Incarnation } from "../world.ts";
+import { createSimTimers, type Incarnation } from "../world.ts";
 import type { MetadataWorkloadParts, NamePool } from "./metadata-clients.ts";
+import { openSimClient } from "./open-client.ts";
 import { valueOf } from "./records.ts";
 
 /** Refusals that tell what the controller found. */
@@ -62,19 +61,7 @@ export class MetadataClient {
   }
 
   #connect(): Promise<Client> {
-    const { world, network, codecs, brokers } = this.#parts;
-    this.#client ??= openClient(
-      {
-        clock: createSimClock(world, this.#owner),
-        timers: this.#timers,
-        transport: network.messages(this.#owner),
-        checksum: world.checksum,
-        codecs,
-        logger: createSimLogger(world, this.name),
-        rng: world.fork(`client ${this.name}`),
-      },
-      { brokers, clientId: this.name, connectTimeoutMs: 120_000 },
-    );
+    this.#client ??= openSimClient(this.name, this.#parts, this.#owner, this.#timers);
     return this.#client;
   }
 
