@@ -19,6 +19,8 @@ export class AnswerRoom {
   #isHeadWaiting = false;
   #countedUnsentBytes = 0;
   #reservedBytes = 0;
+  /** Of answers to requests that were taken and are not answered: small ones, whose size nobody knows before. */
+  #owedBytes = 0;
   #drainWorks: (() => void)[] = [];
   #lastSampleBytes = 0;
   #progressMs = 0;
@@ -34,9 +36,21 @@ export class AnswerRoom {
     return this.#isAtBound(this.#connection.unsentBytes);
   }
 
-  /** All peers together take them too slowly, and this one has its share of what waits: take no more requests of it. */
-  get isOverShare(): boolean {
-    return this.#account.isFull && this.#connection.unsentBytes > SMALL_ANSWER_BYTES;
+  /** This peer takes its answers too slowly, or all together do and this one has its share of what waits: take no more requests of it. */
+  get mustWait(): boolean {
+    const heldBytes = this.#connection.unsentBytes + this.#owedBytes;
+    return this.#isAtBound(heldBytes) || (this.#account.isFull && heldBytes > SMALL_ANSWER_BYTES);
+  }
+
+  /** Nothing is being read for this peer or waits for it. */
+  get isIdle(): boolean {
+    return this.#queue.length === 0 && this.#connection.unsentBytes + this.#reservedBytes === 0;
+  }
+
+  /** A request was taken whose answer will have about so many bytes; negative when it has been answered. */
+  owe(bytes: number): void {
+    this.#owedBytes += bytes;
+    this.#account.add(bytes);
   }
 
   /**

@@ -89,7 +89,8 @@ export class ConnectionSet {
     this.#sweep = this.#deps.timers.after(SWEEP_MS, () => {
       this.#deps.host.guard(() => {
         const nowMs = this.#deps.host.nowMs();
-        for (const connection of [...this.#open]) connection.sweep(nowMs);
+        const isCrowded = this.#open.size * 8 >= this.#connectionsMax * 7;
+        for (const connection of [...this.#open]) connection.sweep(nowMs, isCrowded);
         this.#deps.onSweep();
       });
       if (!this.#isStopped) this.#armSweep();

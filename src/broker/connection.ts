@@ -8,7 +8,7 @@ import { encodeRefusal, RequestAssembler } from "../wire/native/codec.ts";
 import { type DecodedRequest, LIMITS, type RequestHeader } from "../wire/native/protocol.ts";
 import { type Account, type Accountant, CONNECTION_SHARE_BYTES } from "./accountant.ts";
 import { AnswerRoom } from "./answer-room.ts";
-import { overheadBytesOf } from "./request-cost.ts";
+import { answerBytesOf, overheadBytesOf } from "./request-cost.ts";
 import type { TurnQueue } from "./turn-queue.ts";
 
 export interface ConnectionHost {
@@ -38,6 +38,8 @@ const DEAR_MS = 0.5;
 /** An incomplete message shorter than this may stay so. */
 const PARTIAL_BYTES = 1024;
 const MiB = 1024 * 1024;
+/** Who holds a place without having said Hello, while few are left, loses it after this. */
+const CROWDED_HELLO_MS = 2_000;
 /** A peer that takes nothing for this long while others wait for room is cut. */
 const STALL_MS = 60_000;
 
@@ -130,6 +132,7 @@ export class ClientConnection {
   release({ api, correlationId }: Pick<RequestHeader, "api" | "correlationId">, sizeBytes: number): void {
     this.#inFlightIds.delete(correlationId);
     this.#charge(this.#accountOf(api), -sizeBytes);
+    this.answers.owe(-answerBytesOf(api));
     this.#updatePause();
   }
 
@@ -139,11 +142,11 @@ export class ClientConnection {
     this.#updatePause();
   }
 
-  /** Once a second: budgets, and the ends of those who keep us waiting. */
-  sweep(nowMs: number): void {
+  /** Once a second: budgets, and the ends of those who keep us waiting. `isCrowded`: there are few places left. */
+  sweep(nowMs: number, isCrowded: boolean): void {
     this.#countPartial(nowMs);
     this.settle();
-    this.#closeIfSilent(nowMs);
+    this.#closeIfSilent(nowMs, isCrowded);
     const { unsent } = this.#host.accountant;
     if (this.answers.stalledMs(nowMs) < STALL_MS || !(unsent.isFull || unsent.isWaitedFor)) return;
     this.#host.onBroken(this, "BUSY", "takes no answers while others wait for room");
@@ -255,6 +258,7 @@ export class ClientConnection {
     const sizeBytes = this.#halfBytes + ownBytes;
     this.#halfBytes = 0;
     this.#charge(this.#accountOf(api), ownBytes);
+    this.answers.owe(answerBytesOf(api));
     this.#host.onRequest(this, message, sizeBytes);
   }
 
@@ -312,7 +316,7 @@ export class ClientConnection {
   }
 
   /** D-24: what was begun must go on: an announced body, a message, a handshake. Our own pause is no silence, and no body is owed in one. */
-  #closeIfSilent(nowMs: number): void {
+  #closeIfSilent(nowMs: number, isCrowded: boolean): void {
     if (this.#isPaused) return;
     const silentMs = nowMs - this.#lastReceivedMs;
     const limitMs = LIMITS.OWED_BODY_SILENCE_MS;
@@ -322,8 +326,8 @@ export class ClientConnection {
         this.close(`BODY_MISMATCH: an announced body has not come within ${Math.round(silentMs)} ms`);
     } else if (this.#partialSinceMs !== undefined && nowMs - this.#partialSinceMs >= limitMs) {
       this.close(`BAD_ENVELOPE: a message is not complete after ${limitMs} ms`);
-    } else if (this.clientId === undefined && silentMs >= limitMs) {
-      this.close(`HANDSHAKE_REQUIRED: no first request for ${limitMs} ms`);
+    } else if (this.clientId === undefined && silentMs >= (isCrowded ? CROWDED_HELLO_MS : limitMs)) {
+      this.close(`HANDSHAKE_REQUIRED: no first request for ${Math.round(silentMs)} ms`);
     }
   }
 
@@ -347,7 +351,7 @@ export class ClientConnection {
     if (this.#isAwaitingGrant) return true;
     if (this.#assembler.owesBodies) return false;
     if (this.#inFlightBytes >= this.#host.inFlightBytesMax) return true;
-    if (this.answers.isFull || this.answers.isOverShare) return true;
+    if (this.answers.mustWait) return true;
     const { produce, control } = this.#host.accountant;
     return this.#inFlightBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
   }

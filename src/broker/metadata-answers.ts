@@ -14,6 +14,7 @@ const NAMES_MAX = 4;
 type Asked = Pick<MetadataRequest, "topics" | "after"> & {
   /** Of the layout of the answer. */
   readonly version: number;
+  readonly pageBytes: number;
   /** It is known before the image changes. */
   readonly controllerId: NodeId | null;
 };
@@ -31,9 +32,9 @@ export class MetadataAnswers {
   get(request: Asked, endOffset: number, make: () => Uint8Array): Uint8Array {
     if (endOffset !== this.#endOffset) this.clear();
     this.#endOffset = endOffset;
-    const { topics, after, version, controllerId } = request;
+    const { topics, after, version, controllerId, pageBytes } = request;
     if (topics !== null && topics.length > NAMES_MAX) return make();
-    const key = JSON.stringify([version, controllerId, after, topics]);
+    const key = JSON.stringify([version, pageBytes, controllerId, after, topics]);
     const nowMs = this.#clock.monoMs();
     const known = this.#answers.get(key);
     if (known !== undefined && nowMs - known.madeMs < FRESH_MS) return known.payload;

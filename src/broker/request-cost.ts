@@ -1,5 +1,5 @@
 // What a request costs in memory beside its bytes (D-26): estimates, from heap snapshots, of what is kept for it until it is answered.
-import { API } from "../wire/native/apis.ts";
+import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { DecodedRequest } from "../wire/native/protocol.ts";
 
 /** A row, its topic id as text, its place in a parked pass or in the answer. */
@@ -17,4 +17,30 @@ export function overheadBytesOf({ header, request }: DecodedRequest): number {
     default:
       return 0;
   }
+}
+
+const KiB = 1024;
+/** Rows with names, values or messages for people, at their usual length. */
+const ROWS_BYTES = 8 * KiB;
+
+/**
+ * What is set aside for the answer while a request is worked on, so that a peer that takes none is not given more and more of them. Those whose
+ * answers may be large ask for room themselves before they make one, and have little or nothing here.
+ */
+const ANSWER_BYTES: Readonly<Partial<Record<ApiKey, number>>> = {
+  [API.FETCH]: 0,
+  [API.FETCH_METADATA]: 0,
+  [API.RAFT]: 0,
+  [API.PRODUCE]: 256,
+  [API.METADATA]: 4 * KiB,
+  [API.LIST_OFFSETS]: 4 * KiB,
+  [API.CREATE_TOPICS]: ROWS_BYTES,
+  [API.DELETE_TOPICS]: ROWS_BYTES,
+  [API.DESCRIBE_CONFIGS]: ROWS_BYTES,
+  [API.DESCRIBE_QUORUM]: ROWS_BYTES,
+  [API.VOTER_HELLO]: ROWS_BYTES,
+};
+
+export function answerBytesOf(api: ApiKey): number {
+  return ANSWER_BYTES[api] ?? KiB;
 }

@@ -39,6 +39,11 @@ const PARTIAL_SLACK_BYTES = 64 * 1024;
 /** Header and mask of a control frame. */
 const CONTROL_FRAME_BYTES = 6;
 
+/** What a message that waits costs beside its bytes: the objects of its frame and of its place in the socket's queue. */
+const MESSAGE_OVERHEAD_BYTES = 512;
+/** Counted in groups of so many, so that only one message in a group asks to be told when it is written. */
+const MESSAGES_COUNTED = 32;
+
 export interface ConnectionOptions {
   /** Watches how much the peer sends of a message that it does not complete, and holds it to what is expected. */
   readonly limitsPartial: boolean;
@@ -66,7 +71,14 @@ export class WebSocketConnection implements MessageConnection {
   /** Read since the last message was complete; up to one read less than it is. */
   #partialBytes = 0;
   #expectedBytes = Number.POSITIVE_INFINITY;
+  /** Groups of messages that wait, and those of the group that is not full. */
+  #groups = 0;
+  #ungrouped = 0;
   readonly #onSent = (): void => this.#checkDrain();
+  readonly #onGroupSent = (): void => {
+    this.#groups--;
+    this.#checkDrain();
+  };
 
   constructor(webSocket: WebSocket, socket: Socket, options: ConnectionOptions) {
     this.#webSocket = webSocket;
@@ -97,7 +109,7 @@ export class WebSocketConnection implements MessageConnection {
   }
 
   get unsentBytes(): number {
-    return this.#webSocket.bufferedAmount;
+    return this.#webSocket.bufferedAmount + this.#groups * MESSAGES_COUNTED * MESSAGE_OVERHEAD_BYTES;
   }
 
   get partialBytes(): number {
@@ -119,17 +131,26 @@ export class WebSocketConnection implements MessageConnection {
   send(outgoing: readonly Uint8Array[]): void {
     const webSocket = this.#webSocket;
     if (this.#isLeaving || webSocket.readyState !== webSocket.OPEN) return;
-    let unsentBytes = webSocket.bufferedAmount;
+    let { unsentBytes } = this;
     for (const message of outgoing) unsentBytes += message.length;
     // Only what may have to report a drain asks to be told when it is written.
     const isAboveDrain = unsentBytes > this.#drainBytes;
     if (isAboveDrain) this.#isAboveDrain = true;
     this.#options.cork.cork(this.#socket);
-    for (const message of outgoing) webSocket.send(message, isAboveDrain ? this.#onSent : undefined);
+    for (const message of outgoing)
+      webSocket.send(message, this.#countMessage() ?? (isAboveDrain ? this.#onSent : undefined));
+  }
+
+  /** What the message that ends a group calls when it is written: they are written in order, so all of its group are. */
+  #countMessage(): (() => void) | undefined {
+    if (++this.#ungrouped < MESSAGES_COUNTED) return undefined;
+    this.#ungrouped = 0;
+    this.#groups++;
+    return this.#onGroupSent;
   }
 
   #checkDrain(): void {
-    if (!this.#isAboveDrain || this.#isLeaving || this.#webSocket.bufferedAmount > this.#drainBytes) return;
+    if (!this.#isAboveDrain || this.#isLeaving || this.unsentBytes > this.#drainBytes) return;
     this.#isAboveDrain = false;
     this.#handlers?.onDrain();
   }

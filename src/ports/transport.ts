@@ -12,7 +12,7 @@ export interface ConnectionHandlers<Received> {
 export interface Connection<Outgoing, Received> {
   /** The peer's address, for logs. */
   readonly remote: string;
-  /** Bytes accepted by `send` that the operating system has not taken yet. */
+  /** Bytes accepted by `send` that the operating system has not taken yet; with many messages, also what it costs to keep them. */
   readonly unsentBytes: number;
   /** Bytes received of a message that is not complete; only transports that frame messages have them. */
   readonly partialBytes?: number;

@@ -144,6 +144,14 @@ describe("budgets", () => {
     );
   });
 
+  test("when few places are left, who holds one without a Hello loses it after two seconds, not ten", async () => {
+    const { broker, client } = await startWorld({ config: { "connections.max": 10 } });
+    for (let peer = 0; peer < 8; peer++) await broker.dial();
+    await broker.world.runFor(4_000);
+    for (let peer = 0; peer < 8; peer++) await broker.connect();
+    expect((await client.metadata()).topics).toEqual([]);
+  });
+
   test("D-24: half a logical message and 10 s of silence close the connection and change nothing", async () => {
     const { broker, client } = await startWorld();
     const topicId = await client.createTopic("t");

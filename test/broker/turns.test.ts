@@ -148,7 +148,7 @@ describe("D-24: what was begun must go on", () => {
     let closedMs = 0;
     for (let second = 1; second <= 20 && closedMs === 0; second++) {
       peer.state.partialBytes = Math.min(2 ** 20, bytesAt(second));
-      peer.connection.sweep(second * 1_000);
+      peer.connection.sweep(second * 1_000, false);
       if (peer.state.closedWith !== "") closedMs = second * 1_000;
     }
     expect(peer.state.closedWith).toContain("BODY_MISMATCH");
@@ -159,12 +159,12 @@ describe("D-24: what was begun must go on", () => {
     const { host, connect } = setUp(0);
     const [peer, idle] = [connect("a"), connect("idle")];
     peer.state.partialBytes = 100_000;
-    peer.connection.sweep(1_000);
-    idle.connection.sweep(1_000);
+    peer.connection.sweep(1_000, false);
+    idle.connection.sweep(1_000, false);
     expect(host.accountant.control.usedBytes).toBe(100_000);
     for (const at of [10_000, 11_000, 100_000]) {
-      peer.connection.sweep(at);
-      idle.connection.sweep(at);
+      peer.connection.sweep(at, false);
+      idle.connection.sweep(at, false);
       expect([at, peer.state.closedWith !== ""]).toEqual([at, at >= 11_000]);
     }
     expect(idle.state.closedWith).toBe("");
@@ -196,6 +196,7 @@ describe("encoded metadata", () => {
     topics,
     after,
     version: 1,
+    pageBytes: 1_000_000,
     controllerId: toNodeId(controllerId),
   });
 

@@ -15,6 +15,8 @@ import type {
   TopicMetadata,
 } from "../../wire/native/apis.ts";
 import { encodePayload, topicsOfOnePage } from "../../wire/native/codec.ts";
+import { LIMITS } from "../../wire/native/protocol.ts";
+import { SMALL_ANSWER_BYTES } from "../accountant.ts";
 import { topicLimitsOf } from "../effective-configs.ts";
 import type { Request } from "../request.ts";
 import { type Services, ZERO_UUID } from "../services.ts";
@@ -22,29 +24,71 @@ import { type Services, ZERO_UUID } from "../services.ts";
 /** Topics and partitions described before the page is cut: describing all of them for every page would be quadratic. */
 const TOPICS_LOOKED_AT = 256;
 const PARTITIONS_LOOKED_AT = 40_000;
+/** As the protocol has it, with room for the rest of the message. */
+const PAGE_BYTES_MAX = LIMITS.METADATA_ANSWER_BYTES - 64 * 1024;
 
 export function handleMetadata(services: Services, request: Request<typeof API.METADATA>): void | Promise<void> {
   if (request.body.barrier) return afterBarrier(services, request);
-  answer(services, request);
+  return answer(services, request);
 }
 
 async function afterBarrier(services: Services, request: Request<typeof API.METADATA>): Promise<void> {
   const refusal = await services.controller.barrier();
   if (request.isDone) return;
-  if (refusal === null) answer(services, request);
+  if (refusal === null) await answer(services, request);
   else request.fail(refusal.code, refusal.message);
 }
 
-function answer(services: Services, request: Request<typeof API.METADATA>): void {
-  const { quorum, metadataAnswers } = services;
-  const { version } = request.header;
-  const { topics, after } = request.body;
-  const asked = { version, topics, after, controllerId: quorum.controllerId };
-  const make = () => encodePayload(request.header, answerTo(services, request.body, version));
-  request.respondEncoded(metadataAnswers.get(asked, quorum.image.endOffset, make));
+function answer(services: Services, request: Request<typeof API.METADATA>): void | Promise<void> {
+  const payload = payloadFor(services, request, PAGE_BYTES_MAX);
+  if (answerIfRoom(request, payload)) return undefined;
+  // While others take none, whoever holds none is given a short page, if there is one: it asks for the next ones.
+  const isShort = payload.length > SMALL_ANSWER_BYTES && request.connection.answers.isIdle;
+  if (isShort && answerIfRoom(request, payloadFor(services, request, SMALL_ANSWER_BYTES / 2))) return undefined;
+  return answerLater(services, request, payload.length);
 }
 
-function answerTo(services: Services, { topics, after }: MetadataRequest, version: number): MetadataResponse {
+function answerIfRoom(request: Request<typeof API.METADATA>, payload: Uint8Array): boolean {
+  const { answers } = request.connection;
+  const granted = answers.tryAcquire(payload.length, payload.length <= SMALL_ANSWER_BYTES);
+  if (granted === undefined) return false;
+  request.respondEncoded(payload);
+  answers.release(granted);
+  return true;
+}
+
+/** D-26: for a peer that takes no answers none is kept; it is made again, as it is then, when there is room. */
+async function answerLater(
+  services: Services,
+  request: Request<typeof API.METADATA>,
+  sizeBytes: number,
+): Promise<void> {
+  if (!services.accountant.tryDelay()) return request.fail("BUSY", "too many requests wait");
+  const { answers } = request.connection;
+  const granted = await answers.acquire(sizeBytes);
+  services.accountant.endDelay();
+  if (granted === 0) return request.drop();
+  try {
+    if (!request.isDone) request.respondEncoded(payloadFor(services, request, PAGE_BYTES_MAX));
+  } finally {
+    answers.release(granted);
+  }
+}
+
+function payloadFor(services: Services, { header, body }: Request<typeof API.METADATA>, pageBytes: number): Uint8Array {
+  const { quorum, metadataAnswers } = services;
+  const { version } = header;
+  const { topics, after } = body;
+  const asked = { version, topics, after, controllerId: quorum.controllerId, pageBytes };
+  const make = () => encodePayload(header, answerTo(services, body, { version, pageBytes }));
+  return metadataAnswers.get(asked, quorum.image.endOffset, make);
+}
+
+function answerTo(
+  services: Services,
+  { topics, after }: MetadataRequest,
+  { version, pageBytes }: { readonly version: number; readonly pageBytes: number },
+): MetadataResponse {
   const { image, controllerId, clusterId } = services.quorum;
   const names = topics === null ? image.topicNames : [...new Set(topics)].sort();
   const start = after === null ? 0 : firstAfter(names, after);
@@ -53,7 +97,7 @@ function answerTo(services: Services, { topics, after }: MetadataRequest, versio
     .sort((left, right) => left.nodeId - right.nodeId)
     .map(({ nodeId, address, isFenced }) => ({ nodeId, address, isFenced }));
   const candidates = candidatesFrom(services, names, start);
-  const page = candidates.slice(0, topicsOfOnePage(candidates, brokers));
+  const page = candidates.slice(0, topicsOfOnePage(candidates, brokers, pageBytes));
   const hasMore = start + page.length < names.length;
   return {
     clusterId: clusterId ?? ZERO_UUID,

@@ -199,10 +199,14 @@ const PAGE_RESERVE_BYTES = 64 * 1024;
 
 /**
  * How many of the topics, from the first, fit into one metadata answer beside the brokers: at least 1 if there is one. The
- * rest belongs to the next page (`next` = name of the last that fits).
+ * rest belongs to the next page (`next` = name of the last that fits). `bytesMax`: for a shorter page.
  */
-export function topicsOfOnePage(topics: readonly TopicMetadata[], brokers: MetadataResponse["brokers"]): number {
-  let bytesLeft = LIMITS.METADATA_ANSWER_BYTES - PAGE_RESERVE_BYTES;
+export function topicsOfOnePage(
+  topics: readonly TopicMetadata[],
+  brokers: MetadataResponse["brokers"],
+  bytesMax: number = LIMITS.METADATA_ANSWER_BYTES - PAGE_RESERVE_BYTES,
+): number {
+  let bytesLeft = bytesMax;
   let elementsLeft: number = FIELD_LIMITS.METADATA_ANSWER_ELEMENTS - 64;
   for (const broker of brokers) {
     bytesLeft -= 13 + broker.address.length * 3;
