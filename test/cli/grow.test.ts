@@ -159,7 +159,7 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
     await ok("topic", "create", "after", "-P", "2");
     expect(performance.now() - startedMs).toBeLessThan(10_000); // 1 s on a quiet machine
     await ok("topic", "alter", "embedded", "-c", "max.message.bytes=128KiB");
-    await ok("topic", "rm", "after", "--yes");
+    await ok("topic", "rm", "after", "--yes", "--wait");
     expect(await topicIds()).toEqual(before.ids);
     await startServer(1, listed());
     expect([await read("embedded"), await read("served")]).toEqual(before.texts);
