@@ -136,6 +136,10 @@ export class SimCluster {
     return this.nodes.some(({ id, state }) => id === nodeId && state === "running");
   }
 
+  get isSettled(): boolean {
+    return this.#parts.watch.isSettled;
+  }
+
   get metadataVersion(): number {
     return this.#parts.watch.image.metadataVersion;
   }

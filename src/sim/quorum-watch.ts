@@ -93,6 +93,12 @@ export class QuorumWatch {
     return Math.max(0, this.#controllers - 1);
   }
 
+  /** All that run know of everything that is committed, and nobody is in a term that the others have not heard of. */
+  get isSettled(): boolean {
+    const terms = new Set([...this.#running.values()].flatMap(({ core }) => (core?.term ? [core.term] : [])));
+    return terms.size <= 1 && [...this.#images.values()].every(({ endOffset }) => endOffset === this.committedEnd);
+  }
+
   /** Who leads, as far as any running node goes. */
   get controller(): NodeId | undefined {
     let best: Mirror | undefined;

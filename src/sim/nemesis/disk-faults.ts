@@ -7,6 +7,9 @@ import type { MachineFaults } from "./machine-faults.ts";
 
 /** D-20: what a voter told within its last second the others may not have written down yet. */
 const MARKS_WITHIN_MS = 2000;
+/** How often it is looked whether the others hear a node, and how long that is tried. */
+const CONTACT_CHECK_MS = 500;
+const CONTACT_WAIT_MS = 12_000;
 /** A node that refuses its disk for so long, or is refused for it, gets an empty one. */
 const GIVEN_UP_AFTER_MS = 4000;
 
@@ -58,11 +61,28 @@ export class DiskFaults {
     });
   }
 
-  /** D5, at rest: long enough after the last write that the others know what this node has promised. */
+  /** D5, at rest. */
   #rot(): void {
+    this.#whenKnown(this.#ground.rng.pick(this.#ground.cluster.nodes), (node) => this.#spoil(node));
+  }
+
+  /**
+   * What a node has promised is known to all the others: they have heard it for as long as they take to write that down (D-20). One that was
+   * cut off meanwhile would know nothing, and no voter could tell an older state of this disk from the true one.
+   */
+  #whenKnown(node: SimNode, act: (node: SimNode) => void): void {
+    const neededChecks = MARKS_WITHIN_MS / CONTACT_CHECK_MS;
+    const check = (good: number, leftMs: number): void => {
+      const count = this.#ground.isHeardByAll(node) ? good + 1 : 0;
+      if (count >= neededChecks && this.#victim(node) !== undefined) return act(node);
+      if (leftMs <= 0) return;
+      this.#ground.later(CONTACT_CHECK_MS, "is it heard", () => check(count, leftMs - CONTACT_CHECK_MS));
+    };
+    check(0, CONTACT_WAIT_MS);
+  }
+
+  #spoil(node: SimNode): void {
     const { rng, cluster, world } = this.#ground;
-    const node = this.#victim();
-    if (node === undefined) return;
     this.#takeDown(node);
     this.#ground.later(MARKS_WITHIN_MS, "rot", () => {
       const files = node.disk.image.filesBelow("data/metadata").filter(({ sizeBytes }) => sizeBytes > 0);
@@ -118,12 +138,13 @@ export class DiskFaults {
     const node = rng.pick(this.#ground.cluster.nodes);
     if (node.isSpoilt || node.isInRepair) return;
     const copy = node.disk.copy();
-    this.#ground.later(rng.between(MARKS_WITHIN_MS, 10_000), "old disk", () => this.#restore(node, copy));
+    this.#ground.later(rng.between(MARKS_WITHIN_MS, 10_000), "old disk", () =>
+      this.#whenKnown(node, () => this.#restore(node, copy)),
+    );
   }
 
   #restore(node: SimNode, copy: DiskImage): void {
     const { world, cluster } = this.#ground;
-    if (this.#victim(node) === undefined) return;
     this.#takeDown(node);
     this.#ground.later(MARKS_WITHIN_MS, "old disk put in", () => {
       world.countFault("D11 old disk restored");

@@ -3,6 +3,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { SimCluster } from "../cluster.ts";
 import type { HistoryEvent } from "../history.ts";
 import type { SimNetwork } from "../network.ts";
+import type { SimNode } from "../node.ts";
 import type { SwarmConfig } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
 
@@ -33,6 +34,17 @@ export class Ground {
     this.record = parts.record;
     this.swarm = swarm;
     this.rng = parts.world.fork("nemesis");
+  }
+
+  /** Nothing keeps what this node says from the others, nor them from writing it down. */
+  isHeardByAll({ name, state, machine }: SimNode): boolean {
+    const isFine = (node: SimNode): boolean =>
+      node.state === "running" && !node.machine.isPaused && node.disk.faults.foreignBytes === 0;
+    if (state !== "running" || machine.isPaused || !this.cluster.isSettled) return false;
+    return this.cluster.nodes.every(
+      (other) =>
+        isFine(other) && !this.network.path(name, other.name).isCut && !this.network.path(other.name, name).isCut,
+    );
   }
 
   exponential(meanMs: number): number {

@@ -86,15 +86,15 @@ export class SimClient {
     await producer.close({ timeoutMs: 20_000 });
   }
 
-  /** Resolves when a record has been acknowledged by each of these partitions; those of topics that are being deleted do not count. */
+  /** Resolves when a record has been acknowledged by each of these partitions; those that go away, or turn out to be lost, do not count. */
   async reach(places: readonly { readonly topic: TopicPlan; readonly partition: number }[]): Promise<void> {
     const client = await this.connect();
     const producer = client.producer({ acks: "all", deliveryTimeoutMs: 10_000, requestTimeoutMs: 2000 });
     await Promise.all(
       places.map(async ({ topic, partition }) => {
-        const { board } = this.#parts;
-        while (board.has(topic.name) && !(await this.#sendTo(producer, topic, { partition, acks: "all" })))
-          await this.wait(100);
+        const { board, isLost } = this.#parts;
+        const isThere = (): boolean => board.has(topic.name) && !isLost({ topic: topic.name, partition });
+        while (isThere() && !(await this.#sendTo(producer, topic, { partition, acks: "all" }))) await this.wait(100);
       }),
     );
     await producer.close();
