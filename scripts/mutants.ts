@@ -6,7 +6,7 @@ import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
-import { KNOWN_BUDGET, MUTANTS, type MutantPlan } from "./mutant-plans.ts";
+import { KNOWN_BUDGET, knownScene, MUTANTS, type MutantPlan } from "./mutant-plans.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
 
 const { values } = parseArgs({
@@ -25,10 +25,11 @@ interface Outcome {
 
 async function hunt(host: SimHost, plan: MutantPlan, first: number): Promise<Outcome> {
   const budget = values.known ? KNOWN_BUDGET : plan.budget;
+  const options = values.known ? { adjust: knownScene } : {};
   const unclean: number[] = [];
   for (let seed = first; seed < first + budget; seed++) {
     activateMutants([]);
-    const sound = await runGuarded(host, seed);
+    const sound = await runGuarded(host, seed, options);
     const fault = faultOf(sound);
     if (fault !== undefined) {
       unclean.push(seed);
@@ -36,7 +37,7 @@ async function hunt(host: SimHost, plan: MutantPlan, first: number): Promise<Out
       continue;
     }
     activateMutants([plan.id]);
-    const mutated = await runGuarded(host, seed);
+    const mutated = await runGuarded(host, seed, options);
     activateMutants([]);
     const caught = faultOf(mutated);
     process.stderr.write(`\r${plan.id}: ${seed - first + 1} of ${budget} seeds `);
@@ -59,7 +60,7 @@ process.stderr.write("\n");
 for (const { plan, seed, tried, caughtBy, isCaught, unclean } of outcomes) {
   console.log(`${plan.id.padEnd(5)} ${isCaught ? "caught" : "MISSED"} after ${tried} seeds (${plan.about})`);
   console.log(`      by ${caughtBy}; expected invariant ${plan.invariants.join(" or ")}`);
-  if (seed !== undefined) console.log(`      npm run sim -- --seed ${seed} --mutant ${plan.id}`);
+  if (seed !== undefined && !values.known) console.log(`      npm run sim -- --seed ${seed} --mutant ${plan.id}`);
   if (unclean.length > 0) console.log(`      unclean without it: ${unclean.join(", ")}`);
 }
 process.exitCode =
