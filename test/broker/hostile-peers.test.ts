@@ -91,7 +91,9 @@ describe("pulls of metadata", () => {
     }
     expect(most).toBeGreaterThan(1024 * 1024);
     expect(most).toBeLessThan(6 * 1024 * 1024);
-    expect((await cluster.metadata(1)).topics, "a short page, while there is no room for a long one").not.toHaveLength(0);
+    expect((await cluster.metadata(1)).topics, "a short page, while there is no room for a long one").not.toHaveLength(
+      0,
+    );
     expect(cluster.node(1).fatal).toEqual([]);
   });
 });
