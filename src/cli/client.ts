@@ -24,9 +24,14 @@ const DEFAULT_TIMEOUT = "10s";
 const DEFAULT_CONNECT_TIMEOUT = "3s";
 const TELL_AFTER_MS = 1000;
 
+const givenBootstrap = (flags: GlobalFlags) =>
+  flags.bootstrap ?? flags.bootstrapServer ?? process.env["OTTLA_BOOTSTRAP"];
+
+/** The person says which brokers; else it is the cluster that runs here. */
+export const isNamed = (flags: GlobalFlags) => givenBootstrap(flags) !== undefined;
+
 export function bootstrapOf(flags: GlobalFlags): string[] {
-  const given = flags.bootstrap ?? flags.bootstrapServer ?? process.env["OTTLA_BOOTSTRAP"];
-  return parseBootstrap(given ?? localAddresses() ?? DEFAULT_BOOTSTRAP);
+  return parseBootstrap(givenBootstrap(flags) ?? localAddresses() ?? DEFAULT_BOOTSTRAP);
 }
 
 /** All nodes of the cluster that runs from ./ottla-data, so that commands work while one of them is killed. */

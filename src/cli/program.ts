@@ -64,6 +64,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
     .allowExcessArguments(false)
     .version(VERSION, "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
+    .configureHelp({ showGlobalOptions: true })
     .helpCommand("help [command]", "show help for a command")
     .option(
       "-b, --bootstrap <host[:port],...>",

@@ -19,15 +19,14 @@ const isDefault = (dataDir: string) => dataDir === resolve(DEFAULT_DATA_DIR);
 
 /** What `cluster` commands need to find the cluster of this directory. */
 export function dataDirFlag(dataDir: string): string {
-  if (isDefault(dataDir)) return "";
-  const path = shortPath(dataDir);
-  return ` --data-dir ${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`}`;
+  return isDefault(dataDir) ? "" : ` --data-dir ${quoted(shortPath(dataDir))}`;
 }
 
-/** `ottla`, with what its other commands need to find the cluster of this directory. */
-export function ottlaFor(dataDir: string, addresses: readonly string[]): string {
-  if (isDefault(dataDir)) return ottlaCommand();
-  return `${ottlaCommand()} -b ${addresses.map((address) => address.replace(/^ws:\/\//, "")).join(",")}`;
+const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
+
+/** `ottla`, with what its other commands need to find the cluster of this directory; short, and true after a start on other ports. */
+export function ottlaFor(dataDir: string): string {
+  return isDefault(dataDir) ? ottlaCommand() : `OTTLA_DATA_DIR=${quoted(shortPath(dataDir))} ${ottlaCommand()}`;
 }
 
 /** Commands that show what the cluster does. */

@@ -1,6 +1,7 @@
 // What `cluster health` says of each state of a cluster, and what to do.
 import { describe, expect, it } from "vitest";
 import { diagnose } from "../../src/cli/cluster/diagnosis.ts";
+import type { LocalFacts } from "../../src/cli/cluster/local-facts.ts";
 import { gone, quorum, seen, up, voter, WELL } from "./views.ts";
 
 const brief = (diagnosis: ReturnType<typeof diagnose>) => ({
@@ -15,6 +16,7 @@ describe("a quorum of three", () => {
       findings: [],
       remarks: [],
       voters: { total: 3, up: 3 },
+      nodes: 3,
     });
   });
 
@@ -151,5 +153,55 @@ describe("other states", () => {
     const fresh = up(2, "controller", { term: 5 });
     expect(diagnose(seen([old, fresh, up(3, "follower", { term: 5 })], { controllerId: 2 })).voters.total).toBe(3);
     expect(quorum(1, "follower").term).toBe(3);
+  });
+});
+
+describe("what the launcher knows", () => {
+  const facts = (more: Partial<LocalFacts> = {}): LocalFacts => ({
+    nodeIds: [1, 2, 3],
+    pausedIds: [],
+    endedIds: [],
+    ...more,
+  });
+
+  it("nodes that it does not have cannot be started by it", () => {
+    const last = up(1, "candidate", { leaderId: -1 });
+    const alone = { ...last, quorum: quorum(1, "candidate", { leaderId: -1, reachable: [1] }) };
+    const [finding] = diagnose(seen([alone], { controllerId: -1 }), facts({ nodeIds: [1] })).findings;
+    expect(finding?.code).toBe("NO_QUORUM");
+    expect(finding?.hint).toMatch(/^start nodes 2, 3: the running launcher does not have.*ottla cluster down, then/);
+    expect(finding?.hint).not.toContain("cluster start");
+  });
+
+  it("a paused node goes on by resume", () => {
+    const nodes = [up(1, "controller"), up(2, "follower"), gone(3)];
+    expect(diagnose(seen(nodes), facts({ pausedIds: [3] })).findings[0]?.hint).toBe(
+      "it is paused: ottla cluster resume 3",
+    );
+  });
+
+  it("a broker that was killed and taken off the list is a remark, one that votes or failed is not", () => {
+    const nodes = [up(1, "controller"), up(2, "follower"), up(3, "follower"), gone(4)];
+    const diagnosis = diagnose(seen(nodes), facts({ nodeIds: [1, 2, 3, 4], endedIds: [4] }));
+    expect(diagnosis).toMatchObject({
+      condition: "healthy",
+      findings: [],
+      remarks: ["node 4 does not run, and is no broker of the cluster any more"],
+      nodes: 3,
+    });
+    expect(brief(diagnose(seen(nodes), facts({ nodeIds: [1, 2, 3, 4] })))).toEqual({
+      condition: "degraded",
+      codes: ["NODE_DOWN 4"],
+    });
+    const registered = [...nodes.slice(0, 3), { ...gone(4), isFenced: true }];
+    expect(diagnose(seen(registered), facts({ endedIds: [4] })).condition).toBe("degraded");
+    const voterGone = [up(1, "controller"), up(2, "follower"), gone(3)];
+    expect(diagnose(seen(voterGone), facts({ endedIds: [3] })).condition).toBe("degraded");
+  });
+
+  it("an address of which nobody knows whose it is", () => {
+    const [finding] = diagnose(seen([up(1, "controller"), up(2, "follower"), gone(-1)])).findings;
+    expect(finding?.message).toMatch(/^the node at 127\.0\.0\.1:\d+ does not answer$/);
+    expect(finding?.hint).not.toContain("<");
   });
 });

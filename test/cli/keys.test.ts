@@ -6,7 +6,7 @@ describe("keys", () => {
   it("a letter asks for the node, a digit answers", () => {
     const keys = new KeyReader([1, 2, 3]);
     expect(keys.read("k")).toEqual([]);
-    expect(keys.prompt).toBe("kill -9 which node (1, 2, 3; Esc: none)? ");
+    expect(keys.prompt).toBe("kill -9 which node (1, 2, 3; q or Esc: none)? ");
     expect(keys.read("2")).toEqual([{ kind: "kill", nodeId: 2 }]);
     expect(keys.prompt).toBeNull();
     expect(keys.read("r1p3l2q")).toEqual([
@@ -31,7 +31,11 @@ describe("keys", () => {
     expect(keys.read("k\u001b1")).toEqual([]);
     expect(keys.prompt).toBeNull();
     expect(keys.read("k7")).toEqual([]);
-    expect(keys.prompt).toMatch(/\? $/);
+    expect(keys.prompt).toMatch(/^no node 7: kill -9 which node .*\? $/);
+    expect(keys.read("p")).toEqual([]);
+    expect(keys.prompt).toMatch(/^pause which node/);
+    expect(keys.read("q")).toEqual([]);
+    expect(keys.prompt).toBeNull();
     expect(keys.read("p1")).toEqual([{ kind: "pause", nodeId: 1 }]);
     expect(keys.read("k\r")).toEqual([]);
     expect(keys.prompt).toBeNull();
@@ -47,6 +51,7 @@ describe("keys", () => {
   it("Ctrl-C interrupts also while a question stands; arrows mean nothing", () => {
     const keys = new KeyReader([1, 2]);
     expect(keys.read("k\u0003")).toEqual([{ kind: "interrupt" }]);
+    expect(keys.prompt).toBeNull();
     expect(new KeyReader([1, 2]).read("\u001b[A\u001bOB\u001b[3~\u000c\u0004")).toEqual([
       { kind: "redraw" },
       { kind: "quit" },

@@ -92,7 +92,7 @@ describe("kill and start", () => {
 
   it("with -s TERM it stops in order", async () => {
     expect((await cluster.run(["cluster", "kill", "3", "-s", "SIGTERM"])).stdout).toMatch(
-      /^node 3 told to stop \(SIGTERM\)/,
+      /^node 3 told to stop by SIGTERM \(pid/,
     );
     await expect.poll(() => node(3).state, SOON).toBe("stopped");
     expect((await cluster.run(["cluster", "kill", "3", "-s", "HUP"])).code).toBe(2);
@@ -239,9 +239,7 @@ describe("wipe", () => {
     expect(all.code).toBe(1);
     await cluster.run(["cluster", "kill", "3"]);
     const unsaid = await cluster.run(["cluster", "wipe", "3"]);
-    expect(unsaid.stderr).toMatch(
-      /^error\[REFUSED_WITHOUT_YES\]: this deletes everything of 1 node \(3\), \d.*\nhint: /,
-    );
+    expect(unsaid.stderr).toMatch(/^error\[NOT_CONFIRMED\]: this deletes everything of 1 node \(3\), \d.*\nhint: /);
     expect(unsaid.code).toBe(6);
     expect((await cluster.run(["cluster", "start", "3"])).code).toBe(0);
   });

@@ -170,7 +170,7 @@ describe("two of three disks lost for good", () => {
     expect(other.code).toBe(2);
     const unsaid = await recover();
     expect(unsaid.stderr).toMatch(/voters by that log: node 1, node 2, node 3/);
-    expect(unsaid.stderr).toMatch(/error\[REFUSED_WITHOUT_YES\]/);
+    expect(unsaid.stderr).toMatch(/error\[NOT_CONFIRMED\]/);
     expect(unsaid.code).toBe(6);
   });
 

@@ -18,6 +18,13 @@ const view = (
 const words = ({ nodes }: ClusterView) => nodes.map(({ state, role }) => `${state} ${role}`);
 
 describe("the table", () => {
+  it("a cluster is not healthy while one of its nodes starts, whatever its quorum is", () => {
+    const onlyTwo = seen([up(1, "controller"), up(3, "follower")]);
+    expect(view([local(1), local(2, { state: "starting" }), local(3)], onlyTwo).condition).toBe("degraded");
+    expect(view([local(1), local(2), local(3)]).condition).toBe("healthy");
+    expect(view([local(1), local(2, { state: "starting" }), local(3)], onlyTwo, "starting").condition).toBe("starting");
+  });
+
   it("has one row a node", () => {
     expect(tabbedTable(viewTable(view()))).toBe(
       [

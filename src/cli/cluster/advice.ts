@@ -11,8 +11,11 @@ export function adviceFor(view: ClusterView, ottla: string): string {
   const [firstPaused] = paused;
   switch (view.condition) {
     case "starting":
+      if (view.nodes.some(({ state }) => state === "waiting"))
+        return "waiting for more voters: are nodes of an earlier start left out? q stops; then start with all of them";
       return "starting; the first start takes a second or two";
     case "stopping":
+      if (view.nodes.every(({ state }) => DOWN.includes(state))) return "stopped";
       return "stopping in order; Ctrl-C kills what is left";
     case "forming":
       return "the nodes look for each other: all of them must be up for the first start";

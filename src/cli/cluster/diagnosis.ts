@@ -1,6 +1,7 @@
 // Judges what was seen of a cluster: what is wrong, what that means for its users, what to do. Pure.
 import type { DescribeQuorumResponse } from "../../wire/native/quorum-apis.ts";
 import { counted } from "../values.ts";
+import { isForgotten, type LocalFacts } from "./local-facts.ts";
 import type { ClusterObservation, NodeObservation, PartitionTrouble } from "./observation.ts";
 
 export const CONDITIONS = [
@@ -48,6 +49,8 @@ export interface Diagnosis {
   /** Nothing wrong, but worth knowing. */
   readonly remarks: readonly string[];
   readonly voters: { readonly total: number; readonly up: number };
+  /** Without those that were taken off the list. */
+  readonly nodes: number;
 }
 
 /** Checks whose trouble is told once for the whole cluster, when that is what is wrong. */
@@ -57,21 +60,28 @@ export function isWell(check: string, how: string): boolean {
   return how === "ok" || how === "running" || (check === "controller" && /^node \d+$/.test(how));
 }
 
-export function diagnose(seen: ClusterObservation): Diagnosis {
-  const quorum = quorumOf(seen);
+/** `local`: where the nodes are a launcher's of this machine. */
+export function diagnose(all: ClusterObservation, local?: LocalFacts): Diagnosis {
+  const quorum = quorumOf(all);
+  const forgotten = all.nodes.filter((node) => isForgotten(node, all, quorum.voterIds, local));
+  const seen = { ...all, nodes: all.nodes.filter((node) => !forgotten.includes(node)) };
   const condition = conditionOf(seen, quorum);
-  const ofCluster = clusterFindings(seen, quorum, condition);
+  const ofCluster = clusterFindings(seen, quorum, condition, local);
   const told = ofCluster.length > 0 ? OF_THE_CLUSTER : quorum.refusedIds.length > 0 ? ["quorum"] : [];
   const findings = [
     ...ofCluster,
     ...quorum.refusedIds.map(refused),
-    ...seen.nodes.flatMap((node) => nodeFindings(node, quorum, told)),
+    ...seen.nodes.flatMap((node) => nodeFindings(node, { quorum, told, local })),
     ...topicFindings(seen),
   ];
   return {
     condition: condition === "healthy" && findings.length > 0 ? "degraded" : condition,
     findings,
-    remarks: remarksOn(seen, quorum),
+    remarks: [
+      ...forgotten.map(({ nodeId }) => `node ${nodeId} does not run, and is no broker of the cluster any more`),
+      ...remarksOn(seen, quorum),
+    ],
+    nodes: seen.nodes.length,
     voters: { total: quorum.voterIds.length, up: quorum.upIds.length },
   };
 }
@@ -125,7 +135,12 @@ function conditionOf(seen: ClusterObservation, { view, voterIds, upIds }: Quorum
 const listed = (nodeIds: readonly number[]) => nodeIds.join(", ");
 const plural = (nodeIds: readonly number[]) => (nodeIds.length === 1 ? "node" : "nodes");
 
-function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Condition): Finding[] {
+function clusterFindings(
+  seen: ClusterObservation,
+  quorum: Quorum,
+  condition: Condition,
+  local: LocalFacts | undefined,
+): Finding[] {
   const { view, voterIds, upIds, missingIds } = quorum;
   if (condition === "forming") {
     const waiting = seen.nodes.flatMap((node) => node.quorum?.waitingFor ?? [])[0];
@@ -141,7 +156,7 @@ function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Co
         message: `no quorum: ${upIds.length} of ${counted(voterIds.length, "voter")} up, missing ${plural(missingIds)} ${listed(missingIds)}`,
         means:
           "partitions whose leader is up are written and read as before; topics cannot be created, changed or deleted, no leader is replaced, a node that restarts does not get ready",
-        hint: `start ${plural(missingIds)} ${listed(missingIds)} (ottla cluster start ${missingIds.join(" ")}); only when their disks are lost for good: ottla quorum unsafe-recover --help`,
+        hint: `${startHint(missingIds, local)}; only when their disks are lost for good: ottla quorum unsafe-recover --help`,
       },
     ];
   }
@@ -149,6 +164,28 @@ function clusterFindings(seen: ClusterObservation, quorum: Quorum, condition: Co
   const message = `no controller now, ${upIds.length} of ${counted(voterIds.length, "voter")} up: an election is under way`;
   const hint = "wait: ottla cluster health --wait";
   return [{ code: "NO_CONTROLLER", nodeId: null, message, means: "changes of topics wait for it", hint }];
+}
+
+/** The launcher can start only what it was told of. */
+function startHint(missingIds: readonly number[], local: LocalFacts | undefined): string {
+  const what = `start ${plural(missingIds)} ${listed(missingIds)}`;
+  const strangers = missingIds.filter((nodeId) => local?.nodeIds.includes(nodeId) === false);
+  if (strangers.length === 0) return `${what} (ottla cluster start ${missingIds.join(" ")})`;
+  return `${what}: the running launcher does not have ${plural(strangers)} ${listed(strangers)}, so ottla cluster down, then ottla cluster up with all of them`;
+}
+
+interface NodeContext {
+  readonly quorum: Quorum;
+  /** Checks that need not be told of each node. */
+  readonly told: readonly string[];
+  readonly local: LocalFacts | undefined;
+}
+
+function silentHint(nodeId: number, local: LocalFacts | undefined): string {
+  if (nodeId < 0) return "is it started, and is the address right? ottla broker ls shows the addresses of the brokers";
+  if (local?.pausedIds.includes(nodeId) === true) return `it is paused: ottla cluster resume ${nodeId}`;
+  if (local?.nodeIds.includes(nodeId) === false) return startHint([nodeId], local);
+  return `ottla cluster start ${nodeId} where it is a local one; its log says why it ended`;
 }
 
 function refused(nodeId: number): Finding {
@@ -161,17 +198,16 @@ function refused(nodeId: number): Finding {
   };
 }
 
-/** `told`: checks that need not be told of each node. */
-function nodeFindings(node: NodeObservation, quorum: Quorum, told: readonly string[]): Finding[] {
+function nodeFindings(node: NodeObservation, { quorum, told, local }: NodeContext): Finding[] {
   const { nodeId, address, readiness } = node;
-  const name = `node ${nodeId < 0 ? "?" : nodeId} (${address})`;
+  const name = nodeId < 0 ? `the node at ${address}` : `node ${nodeId} (${address})`;
   const about = { nodeId: nodeId < 0 ? null : nodeId };
   if (readiness === null && node.quorum === null) {
     const isVoter = quorum.voterIds.includes(nodeId);
     const left = quorum.upIds.length - Math.floor(quorum.voterIds.length / 2) - 1;
     const means =
       isVoter && left >= 0 ? `a voter: ${counted(left, "more loss", "more losses")} of voters can be borne` : "";
-    const hint = `ottla cluster start ${nodeId < 0 ? "<node>" : nodeId} where it is a local one; its log says why it ended`;
+    const hint = silentHint(nodeId, local);
     return [{ code: "NODE_DOWN", ...about, message: `${name} does not answer`, means, hint }];
   }
   if (hasOtherDisk(node, quorum)) return [otherDisk(nodeId)];

@@ -30,3 +30,9 @@ function readinessOf(text: string): Readiness | undefined {
     return undefined;
   }
 }
+
+/** What a node that starts says that it waits for. Opening its files is work, not waiting. */
+export function waitOf(readiness: Readiness | undefined): string | undefined {
+  const isWait = (check: string) => check.startsWith("waiting") && !check.includes("data directory");
+  return Object.values(readiness?.checks ?? {}).find(isWait);
+}

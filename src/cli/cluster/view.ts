@@ -3,6 +3,7 @@
 import { type NodeState, PROCESS_STATES } from "../state-file.ts";
 import type { Table } from "../output.ts";
 import { type Condition, type Diagnosis, diagnose, fenced, isWell } from "./diagnosis.ts";
+import { factsOf } from "./local-facts.ts";
 import type { ClusterObservation, NodeObservation } from "./observation.ts";
 
 export const NODE_WORDS = [
@@ -65,16 +66,21 @@ export interface ViewSources {
   readonly phase: "starting" | "up" | "stopping";
 }
 
+const ON_THE_WAY: readonly NodeWord[] = ["starting", "waiting", "stopping"];
+
 export function clusterView({ cluster, nodes, seen, phase }: ViewSources): ClusterView {
-  const diagnosis = diagnose(seen);
-  const condition = phase === "up" ? diagnosis.condition : phase;
+  const diagnosis = diagnose(seen, factsOf(nodes));
   const voterIds = voterIdsOf(seen);
+  const rows = nodes.map((node) => rowOf(node, seen, voterIds));
+  // What a node that starts has answered is not known yet: all is not well before it has.
+  const isOnTheWay = rows.some(({ state }) => ON_THE_WAY.includes(state));
+  const condition = diagnosis.condition === "healthy" && isOnTheWay ? "degraded" : diagnosis.condition;
   return {
     cluster,
     clusterId: seen.clusterId,
-    condition,
+    condition: phase === "up" ? condition : phase,
     controllerId: seen.controllerId >= 0 ? seen.controllerId : null,
-    nodes: nodes.map((node) => rowOf(node, seen, voterIds)),
+    nodes: rows,
     diagnosis,
   };
 }

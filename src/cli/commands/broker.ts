@@ -6,6 +6,7 @@ import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import { parseInteger } from "../values.ts";
 import { type AlterFlags, alteredText, changesOf, tellConfigs } from "./config-changes.ts";
+import { OLD_METADATA } from "./old-metadata.ts";
 
 interface Row extends BrokerInfo {
   /** Partitions that it leads, and that it has a copy of. */
@@ -19,6 +20,7 @@ export async function brokerList({ flags, output }: Invocation): Promise<number>
     const timeoutMs = timeoutOf(flags);
     const cluster = await admin.describeCluster({ timeoutMs });
     const rows = rowsOf(cluster, await admin.listTopics({ timeoutMs }));
+    if (cluster.controllerId < 0) output.note(OLD_METADATA);
     if (output.isJson) output.json("broker.ls", { ...headOf(cluster), brokers: rows });
     else {
       output.table({

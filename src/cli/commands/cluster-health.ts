@@ -2,15 +2,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { EXIT } from "../../model/exit-codes.ts";
 import { OttlaError } from "../../model/errors.ts";
-import { bootstrapOf, timeoutOf } from "../client.ts";
+import { bootstrapOf, isNamed, timeoutOf } from "../client.ts";
 import { type Diagnosis, diagnose, type Finding } from "../cluster/diagnosis.ts";
+import { localFacts } from "../cluster/local-facts.ts";
+import { localNode, targetOf } from "../cluster/look.ts";
 import type { ClusterObservation } from "../cluster/observation.ts";
 import { ClusterObserver } from "../cluster/observer.ts";
 import type { Invocation } from "../invocation.ts";
 import { findingAsJson } from "../launcher/presenter.ts";
 import type { Output } from "../output.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { liveState } from "../state-file.ts";
 import { counted, UsageError } from "../values.ts";
+import { directoryOf } from "./cluster-target.ts";
 
 export interface HealthFlags {
   readonly wait?: boolean;
@@ -32,11 +36,14 @@ export async function clusterHealth(invocation: Invocation<HealthFlags>): Promis
   const { flags, output } = invocation;
   if (flags.wait === true && flags.watch === true) throw new UsageError("--wait and --watch exclude each other");
   const addresses = bootstrapOf(flags);
+  const dataDir = directoryOf({});
   const observer = new ClusterObserver();
   const ask = async (timeoutMs: number): Promise<Health> => {
-    const targets = addresses.map((address) => ({ address }));
+    // Where the launcher's own addresses are asked, it is known which node each is, also of one that answers nothing.
+    const nodes = isNamed(flags) ? [] : (liveState(dataDir)?.nodes ?? []);
+    const targets = nodes.length > 0 ? nodes.map(localNode).map(targetOf) : addresses.map((address) => ({ address }));
     const seen = await observer.look(targets, { timeoutMs, withTopics: true });
-    return { seen, diagnosis: diagnose(seen) };
+    return { seen, diagnosis: diagnose(seen, nodes.length > 0 ? localFacts(dataDir) : undefined) };
   };
   try {
     if (flags.watch === true) return await watch(ask, output);
@@ -99,7 +106,7 @@ function asJson({ seen, diagnosis }: Health) {
     clusterId: seen.clusterId,
     controllerId: seen.controllerId >= 0 ? seen.controllerId : null,
     voters,
-    brokers: seen.nodes.length,
+    brokers: diagnosis.nodes,
     topics: seen.topics?.topics ?? null,
     partitions: seen.topics?.partitions ?? null,
     problems: findings.map(({ message }) => message),
@@ -114,8 +121,8 @@ function tell(health: Health, output: Output, more: Readonly<Record<string, unkn
   output.line(condition);
   for (const finding of findings) for (const line of textOf(finding)) output.line(line);
   for (const remark of remarks) output.note(remark);
-  const { nodes, topics } = health.seen;
-  const counts = [counted(nodes.length, "node")];
+  const { topics } = health.seen;
+  const counts = [counted(health.diagnosis.nodes, "node")];
   if (voters.total > 0) counts.push(`${voters.up} of ${counted(voters.total, "voter")} up`);
   if (topics !== null) counts.push(counted(topics.topics, "topic"), counted(topics.partitions, "partition"));
   output.note(counts.join(", "));

@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { EXIT } from "../../model/exit-codes.ts";
 import { oneLine } from "../failure.ts";
+import { nodeFolders } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { readable, stderrLogOf, tailOf } from "../log-tail.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { launcherLogOf, type NodeState } from "../state-file.ts";
 import { parseInteger } from "../values.ts";
-import { type DirectoryFlags, directoryOf, nodeFolders, nodesOf, runningCluster, stateOf } from "./cluster-target.ts";
+import { type DirectoryFlags, directoryOf, nodesOf, runningCluster, stateOf } from "./cluster-target.ts";
 
 export interface LogsFlags extends DirectoryFlags {
   readonly follow?: boolean;

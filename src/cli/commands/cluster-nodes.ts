@@ -2,7 +2,7 @@
 // whose pid, start time and boot are those that the launcher wrote down; starting is asked of the launcher, which stays the parent.
 import { setTimeout as delay } from "node:timers/promises";
 import { EXIT } from "../../model/exit-codes.ts";
-import { askReadiness } from "../cluster/readiness.ts";
+import { askReadiness, waitOf } from "../cluster/readiness.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import { askLauncher, type ControlRequest } from "../launcher/control.ts";
@@ -66,7 +66,7 @@ export async function clusterKill(invocation: Invocation<KillFlags>): Promise<nu
   const isGone = (node: NodeState) => !isAlive(node.process);
   return await signalEach(invocation, {
     command: "cluster.kill",
-    done: name === "KILL" ? "killed" : `told to stop (SIG${name})`,
+    done: name === "KILL" ? "killed" : `told to stop by SIG${name}`,
     send: ({ process: identity }) => {
       const isSent = signalProcess(identity, `SIG${name}` as NodeJS.Signals);
       // A paused one would get it only later.
@@ -143,7 +143,7 @@ async function untilServing(dataDir: string, nodeId: number, deadlineMs: number,
       throw startFailure(nodeId, node?.reason ?? node?.state ?? "the cluster was stopped", EXIT.FAILED);
     const readiness = await askReadiness(node.address.replace(/^ws:\/\//, ""), 1000);
     if (readiness?.ready === true && node.state === "running") return;
-    const waits = Object.values(readiness?.checks ?? {}).find(isWaiting);
+    const waits = waitOf(readiness);
     if (waits !== undefined && waits !== told) output.note(`node ${nodeId}: ${waits}`);
     told = waits ?? told;
     if (performance.now() > deadlineMs)
@@ -151,9 +151,6 @@ async function untilServing(dataDir: string, nodeId: number, deadlineMs: number,
     await delay(POLL_MS);
   }
 }
-
-/** Opening its files is work, not waiting. */
-const isWaiting = (check: string) => check.startsWith("waiting") && !check.includes("data directory");
 
 function startFailure(nodeId: number, why: string, exitCode: number): CommandFailure {
   const hint = `ottla cluster logs ${nodeId}, ottla cluster health`;

@@ -1,5 +1,4 @@
 // Which local cluster, and which of its nodes, a command of another shell means.
-import { existsSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { DEFAULT_DATA_DIR } from "../data-dir.ts";
@@ -60,11 +59,4 @@ export function nodesOf<Node extends { readonly nodeId: number }>(
       exitCode: EXIT.NOT_FOUND,
     });
   });
-}
-
-/** Ids of the nodes that keep something below this directory, ascending. */
-export function nodeFolders(dataDir: string): number[] {
-  const names = existsSync(dataDir) ? readdirSync(dataDir) : [];
-  const ids = names.flatMap((name) => /^node-(\d{1,5})$/.exec(name)?.[1] ?? []).map(Number);
-  return ids.sort((one, other) => one - other);
 }

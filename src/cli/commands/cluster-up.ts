@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { NODES_MAX, planCluster } from "../cluster-file.ts";
 import { environmentRemarks } from "../config-file.ts";
 import type { Invocation } from "../invocation.ts";
-import { parseInteger } from "../values.ts";
+import { parseDuration, parseInteger } from "../values.ts";
 
 export interface UpFlags {
   readonly config?: string;
@@ -18,6 +18,9 @@ export interface UpFlags {
   /** Internal: this is the launcher that --detach started. */
   readonly background?: boolean;
 }
+
+/** Of --detach, as `cluster start` has it. */
+const START_TIMEOUT = "30s";
 
 export async function clusterUp({ flags, output }: Invocation<UpFlags>): Promise<number> {
   // The launcher in the background has its remarks said by its starter.
@@ -32,7 +35,9 @@ export async function clusterUp({ flags, output }: Invocation<UpFlags>): Promise
     environment: process.env,
   });
   if (flags.background === true) return (await import("../launcher/background.ts")).runInBackground(plan, flags);
-  if (flags.detach === true) return (await import("../launcher/background.ts")).startInBackground(plan, output);
+  const timeoutMs = parseDuration(flags.timeout ?? START_TIMEOUT, "--timeout", "s");
+  if (flags.detach === true)
+    return (await import("../launcher/background.ts")).startInBackground(plan, output, timeoutMs);
   const { ForegroundSession } = await import("../launcher/foreground.ts");
   return await new ForegroundSession(plan, output, flags).run();
 }

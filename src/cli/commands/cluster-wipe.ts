@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { lockDirectory } from "../../platform/lock.ts";
 import { CommandFailure } from "../failure.ts";
+import { nodeFolders } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive } from "../process-identity.ts";
 import { type ClusterState, launcherLogOf, removeState } from "../state-file.ts";
 import { counted, humanBytes, parseInteger } from "../values.ts";
-import { type DirectoryFlags, directoryOf, nodeFolders, stateOf } from "./cluster-target.ts";
+import { type DirectoryFlags, directoryOf, stateOf } from "./cluster-target.ts";
 
 export interface WipeFlags extends DirectoryFlags {
   readonly yes?: boolean;
@@ -30,7 +31,7 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
   const what = `${counted(victims.length, "node")} (${victims.map(({ nodeId }) => nodeId).join(", ")}), ${humanBytes(bytes)} in ${dataDir}`;
   if (victims.length > 0 && flags.yes !== true) {
     throw new CommandFailure({
-      code: "REFUSED_WITHOUT_YES",
+      code: "NOT_CONFIRMED",
       message: `this deletes everything of ${what}`,
       hint: "add --yes when that is meant",
       exitCode: EXIT.UNSAFE,

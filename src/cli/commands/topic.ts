@@ -1,5 +1,4 @@
 // ottla topic create|ls|describe|alter|delete.
-import { createInterface } from "node:readline/promises";
 import type {
   Admin,
   Client,
@@ -16,6 +15,8 @@ import { timeoutOf, withClient } from "../client.ts";
 import { CommandFailure, failureOf } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { GlobalFlags } from "../output.ts";
+import { askYesNo } from "../question.ts";
+import { controllerRemark } from "./old-metadata.ts";
 import { counted, parseInteger, parsePair } from "../values.ts";
 import { type AlterFlags, alteredText, changesOf, CONFIG_COLUMNS, configRows } from "./config-changes.ts";
 
@@ -93,6 +94,7 @@ async function eachName(
 export async function topicList({ flags, output }: Invocation): Promise<number> {
   return withClient(flags, async (client) => {
     const topics = await client.admin().listTopics({ timeoutMs: timeoutOf(flags) });
+    await controllerRemark(client.admin(), output, timeoutOf(flags));
     if (output.isJson) output.json("topic.ls", { topics: topics.map(topicSummary) });
     else {
       const rows = topics.map((topic) => [
@@ -140,6 +142,7 @@ export async function topicDescribe(invocation: Invocation<DescribeFlags>): Prom
     const topic = await admin.describeTopic(name, read);
     // Offsets come from the leaders; without one the rest is still worth seeing.
     const byPartition = await knownOffsets(admin, name, invocation);
+    if (name === args.at(-1) && !read.linearizable) await controllerRemark(admin, output, read.timeoutMs);
     if (output.isJson) {
       const partitions = topic.partitions.map((partition) => ({ ...partition, ...byPartition.get(partition.index) }));
       output.json("topic.describe", {
@@ -175,7 +178,7 @@ async function knownOffsets(admin: Admin, name: string, { flags, output }: Invoc
   );
   if (failures.length > 0) {
     const { message, hint } = failureOfPartitions(failures);
-    output.note(`offsets are not known of ${message} (${hint})`);
+    output.note(`offsets are not known of ${message} (${hint.replaceAll("<topic>", name)})`);
   }
   const known = offsets.filter(({ error }) => error === undefined);
   return new Map(known.map(({ partition, startOffset, endOffset }) => [partition, { startOffset, endOffset }]));
@@ -223,7 +226,7 @@ export interface DeleteFlags {
 }
 
 export async function topicDelete({ args, flags, output }: Invocation<DeleteFlags>): Promise<number> {
-  if (flags.yes !== true) await confirmDelete(args);
+  if (flags.yes !== true && (await confirmDelete(args)) === "interrupted") return EXIT.SIGINT;
   return eachName(args, { flags, output }, async (admin, name) => {
     await deleteTopic(admin, name, { wait: flags.wait === true, timeoutMs: timeoutOf(flags) });
     if (output.isJson) output.json("topic.delete", { topic: name, isGone: flags.wait === true });
@@ -253,15 +256,15 @@ async function deleteTopic(
 }
 
 /** Asks on a terminal; anywhere else deleting needs --yes. */
-async function confirmDelete(names: readonly string[]): Promise<void> {
+async function confirmDelete(names: readonly string[]): Promise<"yes" | "interrupted"> {
   const what = names.length === 1 ? `topic ${names[0]}` : `${names.length} topics (${names.join(", ")})`;
   const refused = (message: string) => {
     return new CommandFailure({ code: "NOT_CONFIRMED", message, hint: "add --yes", exitCode: EXIT.UNSAFE });
   };
   if (process.stdin.isTTY !== true || process.stderr.isTTY !== true)
     throw refused(`deleting ${what} loses all its records`);
-  const questions = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await questions.question(`Delete ${what} with all records? [y/N] `);
-  questions.close();
-  if (!/^y(es)?$/i.test(answer.trim())) throw refused("not deleted");
+  const streams = { input: process.stdin, output: process.stderr };
+  const answer = await askYesNo(`Delete ${what} with all records? [y/N] `, streams);
+  if (answer === "no") throw refused("not deleted");
+  return answer;
 }

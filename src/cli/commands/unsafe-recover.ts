@@ -143,7 +143,7 @@ function describe({ nodeId, clusterId, term, end, voters, ahead }: Survivor, out
 
 function refusedWithoutYes({ nodeId }: Survivor): CommandFailure {
   return new CommandFailure({
-    code: "REFUSED_WITHOUT_YES",
+    code: "NOT_CONFIRMED",
     message: `this makes node ${nodeId} the only voter of the metadata and gives up what only the others knew`,
     hint: "first try everything to start the other voters; add --yes when their disks are lost for good",
     exitCode: EXIT.UNSAFE,

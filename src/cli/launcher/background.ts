@@ -1,23 +1,23 @@
 // `cluster up --detach`: the launcher in a process of its own session that lives on, and the command that starts it and waits for its word.
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
-import { CommandFailure, failureOf } from "../failure.ts";
+import { CommandFailure, type Failure, failureOf } from "../failure.ts";
 import type { FromLauncher, NodeFault } from "../ipc.ts";
 import { createOutput, type GlobalFlags, type Output } from "../output.ts";
 import { dataDirFlag, firstSteps, ottlaCommand, ottlaFor } from "../self.ts";
-import { exitCodeOfSignal, onStopSignals } from "../signals.ts";
+import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { type ClusterState, launcherLogOf, nodeAsJson } from "../state-file.ts";
 import { checkDirectory } from "./claim.ts";
 import { Launcher } from "./launcher.ts";
 import { NodeFailure } from "./managed-node.ts";
 import { faultTo } from "./presenter.ts";
+import { leftOut, leftOutRemark, notServing, startWait } from "./start-wait.ts";
 
 /** The launcher of --detach: tells its starter how it went, then lives on alone. What it says goes to its log. */
 export async function runInBackground(plan: ClusterPlan, flags: GlobalFlags): Promise<number> {
   const output = createOutput({ ...flags, quiet: false, json: false });
-  const told = new Set<NodeFailure>();
   const launcher: Launcher = new Launcher(plan, {
     verbosity: output.verbosity,
     note: (text) => output.note(text),
@@ -36,14 +36,12 @@ export async function runInBackground(plan: ClusterPlan, flags: GlobalFlags): Pr
   });
   try {
     const failures = await launcher.start();
-    for (const failure of failures) told.add(failure);
-    const { nodes } = launcher;
-    const lines = firstSteps(
-      ottlaFor(
-        plan.dataDir,
-        nodes.map(({ address }) => address),
-      ),
-    );
+    if (launcher.isStopping) {
+      await launcher.finished();
+      await tellStarter({ kind: "failed", failure: STOPPED_EARLY, details: [] });
+      return EXIT.OK;
+    }
+    const lines = firstSteps(ottlaFor(plan.dataDir));
     const state = { version: 2, ...launcher.state };
     await tellStarter({ kind: "up", lines, state, failures: failures.map(({ fault }) => fault) });
     await launcher.finished();
@@ -54,6 +52,13 @@ export async function runInBackground(plan: ClusterPlan, flags: GlobalFlags): Pr
     throw thrown;
   }
 }
+
+const STOPPED_EARLY: Failure = {
+  code: "STOPPING",
+  message: "the cluster was stopped before it served",
+  hint: "ottla cluster up starts it again",
+  exitCode: EXIT.FAILED,
+};
 
 /** One line for each change of a node, with the time. */
 class ChangeLog {
@@ -79,8 +84,39 @@ async function tellStarter(message: FromLauncher): Promise<void> {
   if (process.connected) process.disconnect();
 }
 
-export async function startInBackground(plan: ClusterPlan, output: Output): Promise<number> {
+/** `timeoutMs`: so long it waits for the cluster to serve; what it started goes on after that. */
+export async function startInBackground(plan: ClusterPlan, output: Output, timeoutMs: number): Promise<number> {
   checkDirectory(plan.dataDir);
+  const missing = leftOut(
+    plan.dataDir,
+    plan.nodes.map(({ nodeId }) => nodeId),
+  );
+  if (missing.length > 0) output.note(leftOutRemark(missing));
+  const child = spawnLauncher(plan);
+  let stopped: StopSignal | undefined;
+  const off = onStopSignals({
+    onFirst: (signal) => {
+      stopped = signal;
+      child.kill("SIGTERM");
+    },
+    onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
+  });
+  const wait = startWait(plan.dataDir, timeoutMs, (text) => output.note(text));
+  const answer = await Promise.race([answerOf(child), wait.timeIsUp.then((): "late" => "late")]);
+  wait.end();
+  off();
+  if (child.connected) child.disconnect();
+  child.unref();
+  if (stopped !== undefined) {
+    output.note("stopped before it served");
+    return exitCodeOfSignal(stopped);
+  }
+  if (answer === "late") throw new CommandFailure(notServing(plan.dataDir, timeoutMs / 1000, wait.lastWait, missing));
+  if (answer?.kind === "up") return await announce(plan, output, answer);
+  throw backgroundFailed(plan, output, answer);
+}
+
+function spawnLauncher(plan: ClusterPlan): ChildProcess {
   closeSync(openSync(launcherLogOf(plan.dataDir), "w"));
   const log = openSync(launcherLogOf(plan.dataDir), "a");
   const script = process.argv[1] ?? "";
@@ -89,20 +125,16 @@ export async function startInBackground(plan: ClusterPlan, output: Output): Prom
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
-  const off = onStopSignals({
-    onFirst: () => child.kill("SIGTERM"),
-    onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
-  });
-  const answer = await new Promise<FromLauncher | undefined>((resolve) => {
+  return child;
+}
+
+/** Undefined: it ended without a word. */
+function answerOf(child: ChildProcess): Promise<FromLauncher | undefined> {
+  return new Promise((resolve) => {
     child.once("message", (message) => resolve(message as FromLauncher));
     child.once("exit", () => resolve(undefined));
     child.once("error", () => resolve(undefined));
   });
-  off();
-  if (child.connected) child.disconnect();
-  child.unref();
-  if (answer?.kind === "up") return await announce(plan, output, answer);
-  throw backgroundFailed(plan, output, answer);
 }
 
 async function announce(

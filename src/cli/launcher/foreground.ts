@@ -8,11 +8,13 @@ import { isInForeground, isPaused } from "../process-identity.ts";
 import { firstSteps, ottlaFor, shortPath } from "../self.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { counted } from "../values.ts";
+import { checkDirectory } from "./claim.ts";
 import type { ClusterKey } from "./keys.ts";
 import { Launcher } from "./launcher.ts";
 import { LiveScreen } from "./live-screen.ts";
 import { NodeFailure } from "./managed-node.ts";
 import { jsonPresenter, plainPresenter, type Presenter } from "./presenter.ts";
+import { leftOut, leftOutRemark } from "./start-wait.ts";
 import type { ClusterWatch } from "./watch.ts";
 
 export class ForegroundSession {
@@ -67,6 +69,12 @@ export class ForegroundSession {
 
   async #run(): Promise<number> {
     const { cluster, dataDir, nodes } = this.#plan;
+    checkDirectory(dataDir);
+    const missing = leftOut(
+      dataDir,
+      nodes.map(({ nodeId }) => nodeId),
+    );
+    if (missing.length > 0) this.#output.note(leftOutRemark(missing));
     this.#output.note(`Starting ${counted(nodes.length, "node")} of cluster ${cluster} in ${shortPath(dataDir)}`);
     const failures = await this.#launcher.start();
     if (this.#phase === "starting") {
@@ -92,10 +100,7 @@ export class ForegroundSession {
   }
 
   #ottla(): string {
-    return ottlaFor(
-      this.#plan.dataDir,
-      this.#launcher.nodes.map(({ address }) => address),
-    );
+    return ottlaFor(this.#plan.dataDir);
   }
 
   async #end(): Promise<void> {

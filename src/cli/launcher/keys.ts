@@ -32,6 +32,8 @@ export class KeyReader {
   readonly #nodeIds: readonly string[];
   #verb: NodeKey | undefined;
   #digits = "";
+  /** What was typed last and is no node. */
+  #unknown = "";
 
   constructor(nodeIds: readonly number[]) {
     this.#nodeIds = nodeIds.map(String);
@@ -40,7 +42,13 @@ export class KeyReader {
   /** What is asked for now; null: a letter. */
   get prompt(): string | null {
     if (this.#verb === undefined) return null;
-    return `${ASKS[this.#verb]} (${this.#nodeIds.join(", ")}; Esc: none)? ${this.#digits}`;
+    const refusal = this.#unknown === "" ? "" : `no node ${this.#unknown}: `;
+    return `${refusal}${ASKS[this.#verb]} (${this.#nodeIds.join(", ")}; q or Esc: none)? ${this.#digits}`;
+  }
+
+  /** No question any more. */
+  cancel(): void {
+    this.#done();
   }
 
   /** What a person typed since the last call. */
@@ -52,7 +60,10 @@ export class KeyReader {
   }
 
   #key(key: string): KeyAction | undefined {
-    if (key === CTRL_C) return { kind: "interrupt" };
+    if (key === CTRL_C) {
+      this.#done();
+      return { kind: "interrupt" };
+    }
     if (key === CTRL_L) return { kind: "redraw" };
     if (this.#verb !== undefined) return this.#target(key, this.#verb);
     if (key === "q" || key === CTRL_D) return { kind: "quit" };
@@ -68,7 +79,8 @@ export class KeyReader {
 
   /** The number of a node is taken as soon as no other begins with it; Enter takes it before. */
   #target(key: string, verb: NodeKey): KeyAction | undefined {
-    if (key === ESCAPE || key === CTRL_D) return this.#done();
+    if (key === ESCAPE || key === CTRL_D || key.toLowerCase() === "q") return this.#done();
+    this.#unknown = "";
     if (BACKSPACE.includes(key)) {
       this.#digits = this.#digits.slice(0, -1);
       return undefined;
@@ -85,11 +97,13 @@ export class KeyReader {
     // A letter in place of a number is another verb: whoever changes his mind need not press Esc.
     if (VERBS[key] !== undefined) this.#verb = VERBS[key];
     else if (candidates.length > 0) this.#digits = digits;
+    else if (key >= " ") this.#unknown = digits;
     return undefined;
   }
 
   #done(): undefined {
     this.#verb = undefined;
     this.#digits = "";
+    this.#unknown = "";
   }
 }

@@ -61,6 +61,10 @@ export class Launcher {
     return this.#served.size;
   }
 
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
   get hasRunning(): boolean {
     return this.#nodes.some((node) => node.isRunning);
   }

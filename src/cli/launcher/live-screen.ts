@@ -10,6 +10,7 @@ import { screenLines } from "./screen.ts";
 
 const LOG_LINES = 40;
 const LOG_REFRESH_MS = 500;
+const MESSAGE_MS = 5000;
 
 export interface LiveOptions {
   readonly paint: boolean;
@@ -32,6 +33,7 @@ export class LiveScreen implements Presenter {
   readonly #onTyped = (typed: string) => this.#typed(typed);
   #view: ClusterView | undefined;
   #message: string | null = null;
+  #saidMs = 0;
   #log: { readonly nodeId: number; readonly timer: NodeJS.Timeout } | undefined;
 
   constructor(options: LiveOptions) {
@@ -53,6 +55,8 @@ export class LiveScreen implements Presenter {
 
   update(view: ClusterView): void {
     this.#view = view;
+    // By then the table shows what it announced.
+    if (performance.now() - this.#saidMs > MESSAGE_MS) this.#message = null;
     this.#draw();
   }
 
@@ -70,6 +74,7 @@ export class LiveScreen implements Presenter {
 
   stopping(): void {
     this.#closeLog();
+    this.#keys.cancel();
     this.#message = null;
     this.#draw();
   }
@@ -77,6 +82,7 @@ export class LiveScreen implements Presenter {
   /** What came of a key. */
   say(message: string): void {
     this.#message = message;
+    this.#saidMs = performance.now();
     this.#draw();
   }
 

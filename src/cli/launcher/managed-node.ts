@@ -169,11 +169,19 @@ function nodeFailure({ nodeId, logFile }: NodePlan, exit: NodeExit, wasStarting:
   if (exit.failure !== undefined) {
     return new NodeFailure(
       nodeId,
-      { ...exit.failure, message: `node ${nodeId} ${what}: ${exit.failure.message}` },
+      { ...exit.failure, ...hintFor(exit.failure), message: `node ${nodeId} ${what}: ${exit.failure.message}` },
       said,
     );
   }
   const message = `node ${nodeId} ${what}: ${exit.signal ?? `exit code ${exit.exitCode}`}`;
   const exitCode = exit.exitCode === null || exit.exitCode === EXIT.OK ? EXIT.FAILED : exit.exitCode;
   return new NodeFailure(nodeId, { code: "NODE_ENDED", message, hint: `its log: ${logFile}`, exitCode }, said);
+}
+
+/** What helps a node that runs by itself is not what helps one of a cluster file. */
+export function hintFor({ code, hint }: Failure): Pick<Failure, "hint"> {
+  if (code !== "PORT_IN_USE") return { hint };
+  return {
+    hint: "ottla cluster up --any-port takes free ports; or stop the other process, or write other listeners into the cluster file",
+  };
 }

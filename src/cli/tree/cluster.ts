@@ -26,7 +26,10 @@ function addUp(cluster: Command, act: Act): void {
     )
     .option("-c, --config <file>", "cluster file (default: ./cluster.json, else the example that comes with Ottla)")
     .option("-n, --nodes <n>", "run so many nodes: the file's first ones, or more made after its last one")
-    .option("-d, --detach", "return when the cluster serves; `cluster down` stops it")
+    .option(
+      "-d, --detach",
+      "return when the cluster serves, after --timeout (30s) in any case; `cluster down` stops it",
+    )
     .option(DATA_DIR, "where everything is kept (default ./ottla-data)")
     .option("--any-port", "free ports in place of the file's")
     .option("--listeners <address>", "address of the node of a one-node cluster, such as ws://127.0.0.1:7171")
@@ -70,7 +73,7 @@ function addSeeing(cluster: Command, act: Act): void {
   const health = cluster
     .command("health")
     .description("ask every node whether all is well, and what to do when not; exit 10 when not, 3 when none answers")
-    .option("-w, --wait", "wait until healthy, at most --timeout")
+    .option("-w, --wait", "wait until healthy, at most --timeout (10s)")
     .option("--watch", "tell each change until Ctrl-C")
     .addHelpText(
       "after",
@@ -109,7 +112,7 @@ function addNodeVerbs(cluster: Command, act: Act): void {
   const start = cluster
     .command("start")
     .argument("[node...]", "default: all that do not run")
-    .description("start nodes that were killed, stopped or paused; the launcher is their parent again")
+    .description("start nodes that were killed, stopped or paused, and wait until they serve, at most --timeout (30s)")
     .option(DATA_DIR, DATA_DIR_ABOUT)
     .addHelpText("after", examples("ottla cluster start 2", "ottla cluster start"));
   act(start, async () => (await import("../commands/cluster-nodes.ts")).clusterStart);
@@ -125,7 +128,7 @@ function addNodeVerbs(cluster: Command, act: Act): void {
 function addEnding(cluster: Command, act: Act): void {
   const down = cluster
     .command("down")
-    .description("stop the cluster in order, paused nodes too")
+    .description("stop the cluster in order, paused nodes too; at most --timeout (30s)")
     .option(DATA_DIR, DATA_DIR_ABOUT)
     .addHelpText("after", examples("ottla cluster down"));
   act(down, async () => (await import("../commands/cluster.ts")).clusterDown);

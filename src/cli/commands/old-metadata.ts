@@ -1,0 +1,17 @@
+// What listings say when the node that answered knows of no controller: what they show is what it knew last.
+import type { Admin } from "../../client/types.ts";
+import type { Output } from "../output.ts";
+
+export const OLD_METADATA =
+  "no controller is known: this is what was known last, and may be old (ottla cluster health says what is missing)";
+
+/** On stderr; the listing is worth seeing all the same. */
+export async function controllerRemark(
+  admin: Pick<Admin, "describeCluster">,
+  output: Pick<Output, "note">,
+  timeoutMs: number,
+): Promise<void> {
+  // The listing has been had: that this one fails is no reason to fail.
+  const cluster = await admin.describeCluster({ timeoutMs }).catch(() => undefined);
+  if (cluster === undefined || cluster.controllerId < 0) output.note(OLD_METADATA);
+}
