@@ -24,7 +24,7 @@ export class MachineFaults {
     ground.every(faults.correlatedLossMs, "correlated power loss", () => this.#crashSeveral());
     ground.every(faults.pauseMs, "pause", () => this.#pause());
     // Once in every run, so that also those without faults see a restart.
-    ground.later(ground.rng.between(1000, ground.swarm.safetyMs - 1000), "ordered restart", () => this.#stopInOrder());
+    ground.later(ground.rng.below(ground.swarm.safetyMs), "ordered restart", () => this.#stopInOrder());
     ground.every(faults.clockMs, "clock", () => this.#setClock());
     if (faults.clockMs === 0) return;
     for (const { machine } of ground.cluster.nodes)
