@@ -134,6 +134,7 @@ describe("other states", () => {
       ["PARTITIONS_OFFLINE", "12 partitions without a leader: a-0, a-1 and 10 more"],
       ["PARTITIONS_UNDER_REPLICATED", "1 partition under-replicated: b-0 (1 of 3 replicas)"],
     ]);
+    expect(findings[0]?.means).toContain("write or read");
   });
 
   it("a cluster that grew from one node says how its new ones may vote", () => {

@@ -145,7 +145,7 @@ describe.skipIf(PYTHON === undefined)("on a terminal", () => {
     const steps: Step[] = [
       { expect: "healthy  3/3 voters" },
       { send: "k" },
-      { expect: "kill -9 which node (1, 2, 3; Esc: none)?" },
+      { expect: "kill -9 which node (1, 2, 3; q or Esc: none)?" },
       { send: "3" },
       { expect: "degraded  2/3 voters" },
       { expect: "press r 3 to start it again" },

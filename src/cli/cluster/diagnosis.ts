@@ -259,7 +259,8 @@ function topicFindings({ topics }: ClusterObservation): Finding[] {
     if (count === 0) return [];
     const more = count > examples.length ? ` and ${count - examples.length} more` : "";
     const message = `${counted(count, "partition")} ${what}: ${examples.join(", ")}${more}`;
-    return [{ code, nodeId: null, message, means: "", hint }];
+    const means = code === "PARTITIONS_OFFLINE" ? "nobody can write or read them until they have one" : "";
+    return [{ code, nodeId: null, message, means, hint }];
   };
   return [
     ...finding(

@@ -73,11 +73,13 @@ export function faultTo(output: Output, { failure, details }: NodeFault): void {
 export function plainPresenter(output: Output): Presenter {
   let last: ClusterView | undefined;
   let isReady = false;
+  /** The remarks on the progress of the stop tell each node. */
+  let isStopping = false;
   return {
     started: () => undefined,
     update: (view) => {
       const { nodes } = changeOf(last, view);
-      if (isReady) for (const node of nodes) if (isNews(last, node)) output.line(plainLine(node));
+      if (isReady && !isStopping) for (const node of nodes) if (isNews(last, node)) output.line(plainLine(node));
       last = view;
     },
     ready: () => {
@@ -86,7 +88,9 @@ export function plainPresenter(output: Output): Presenter {
     },
     fault: (fault) => faultTo(output, fault),
     note: (text) => output.note(text),
-    stopping: () => undefined,
+    stopping: () => {
+      isStopping = true;
+    },
     end: () => undefined,
   };
 }
