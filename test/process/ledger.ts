@@ -54,6 +54,13 @@ export class Ledger {
     return this.#open;
   }
 
+  /** Why sends ended that were not appended, each reason once. */
+  get refusals(): string[] {
+    return [
+      ...new Set(this.events.flatMap((event) => (event.type === "send failed" ? [event.reason ?? "not said"] : []))),
+    ];
+  }
+
   killed(): void {
     this.events.push({ type: "fault", timeMs: Date.now(), node: "1", fault: "process death" });
   }
