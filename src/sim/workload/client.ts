@@ -206,7 +206,7 @@ export class SimClient {
   }
 
   async #session(client: Client, topics: readonly TopicPlan[]): Promise<void> {
-    const from = this.#rng.pick<StartPosition>(["end", "end", { fromEnd: 10 }, { fromEnd: 100 }]);
+    const from = this.#rng.pick<StartPosition>(["start", "end", { fromEnd: 10 }, { fromEnd: 100 }]);
     const topic = this.#rng.pick(topics);
     const isReread = this.#rng.chance(REREAD_CHANCE);
     const consumer = client.consumer({
