@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { z } from "zod";
 import { RUNTIME_CONFIGS, type RuntimeConfigKey } from "../src/metadata/configs.ts";
-import { brokerConfigSchema } from "../src/model/config.ts";
+import { brokerConfigSchema, runtimeTopicConfigShape } from "../src/model/config.ts";
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
@@ -64,7 +64,9 @@ interface KeySchema {
 }
 
 export function configTable(): string {
-  const { properties = {}, required = [] } = z.toJSONSchema(brokerConfigSchema, { io: "output" }) as {
+  const { properties = {}, required = [] } = z.toJSONSchema(brokerConfigSchema.extend(runtimeTopicConfigShape), {
+    io: "output",
+  }) as {
     properties?: Record<string, KeySchema>;
     required?: string[];
   };

@@ -1,14 +1,14 @@
 // What holds for a topic's partitions on this broker, of all the places where it may be set.
 import { effectiveConfig } from "../metadata/configs.ts";
 import type { MetadataImage, TopicImage } from "../metadata/image.ts";
-import type { TopicConfigKey } from "../model/config.ts";
+import type { LocalTopicConfigKey } from "../model/config.ts";
 import type { NodeId, PartitionIndex } from "../model/ids.ts";
 import type { LogSpec } from "../storage/types.ts";
 
 /** The broker whose view it is, and what its configuration says where nothing else does. */
 export interface TopicDefaults {
   readonly nodeId: NodeId;
-  readonly config: Readonly<Record<TopicConfigKey, number>>;
+  readonly config: Readonly<Record<LocalTopicConfigKey, number>>;
 }
 
 export interface TopicLimits {
@@ -18,7 +18,8 @@ export interface TopicLimits {
 }
 
 export function topicLimitsOf(image: MetadataImage, topic: TopicImage, { nodeId, config }: TopicDefaults): TopicLimits {
-  const valueOf = (key: TopicConfigKey) => effectiveConfig(image, key, { topic, nodeId, fileValue: config[key] }).value;
+  const valueOf = (key: LocalTopicConfigKey) =>
+    effectiveConfig(image, key, { topic, nodeId, fileValue: config[key] }).value;
   return {
     maxMessageBytes: valueOf("max.message.bytes"),
     segmentBytes: valueOf("segment.bytes"),

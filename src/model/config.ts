@@ -29,11 +29,30 @@ const count = (fallback: number, min: number, max: number, about: string) =>
   z.coerce.number().int().min(min).max(max).default(fallback).describe(about);
 const address = z.string().regex(/^(ws:\/\/)?[^\s/:]+:\d{1,5}$/, "takes ws://host:port");
 
-/** Keys that a topic may set for itself; absent means the broker's value. */
+/** Keys that a topic may set for itself and a broker's configuration for all others; absent means the broker's value. */
 export const topicConfigShape = {
   "max.message.bytes": bytes(1_048_588, 128, 64 * MiB, "Largest record batch accepted."),
   "segment.bytes": bytes(1 * GiB, 1 * KiB, 2 * GiB - 1, "A segment file is rolled before it would grow past this."),
   "index.interval.bytes": bytes(4096, 16, 16 * MiB, "An offset index entry is written after this much log."),
+} as const;
+
+/** Keys that are set while brokers run only, for a topic or for all: they decide what is committed, so no broker may have a value of its own (D-5). */
+export const runtimeTopicConfigShape = {
+  "min.insync.replicas": z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(32_767)
+    .optional()
+    .describe(
+      "What acks=all promises to be on, and the fewest replicas in sync with which a partition takes anything; never more than the replication factor. Default: a majority of the replicas.",
+    ),
+  "allow.acks.below.min.isr": count(
+    0,
+    0,
+    1,
+    "1: acks 0 and 1 are taken although fewer than min.insync.replicas are in sync. They can be lost, and nobody reads them before enough are in sync again (D-29).",
+  ),
 } as const;
 
 export const brokerConfigSchema = z.strictObject({
@@ -62,6 +81,12 @@ export const brokerConfigSchema = z.strictObject({
       "Where the voters of the metadata quorum are found: id@host:port, separated by commas, the same on every node. At the very first start those listed found the cluster; later it is an address list only: who votes stands in the quorum's own log. Default: this node alone.",
     ),
   "num.partitions": count(1, 1, 10_000, "Partitions of a topic created without a number."),
+  "default.replication.factor": count(
+    3,
+    1,
+    32_767,
+    "Replicas of each partition of a topic created without a number; never more than there are brokers.",
+  ),
   "max.partitions.per.topic": count(10_000, 1, 100_000, "Most partitions that one topic may have."),
   "max.partitions": count(20_000, 1, 1_000_000, "Most partitions in the cluster."),
   ...topicConfigShape,
@@ -134,6 +159,38 @@ export const brokerConfigSchema = z.strictObject({
     600_000,
     "A broker that the controller has not heard of for this long leads nothing until it is heard of again.",
   ),
+  "replica.lag.time.max.ms": duration(
+    3_000,
+    100,
+    600_000,
+    "A follower that was not caught up for this long, counted on what is durable there, leaves the ISR (D-8).",
+  ),
+  "replica.fetch.wait.max.ms": duration(500, 1, 60_000, "Longest wait of a follower's fetch for something new."),
+  "replica.fetch.max.bytes": bytes(
+    1 * MiB,
+    1 * KiB,
+    64 * MiB,
+    "Most bytes of one partition in one answer to a follower; a larger batch comes alone.",
+  ),
+  "replica.fetch.response.max.bytes": bytes(8 * MiB, 1 * KiB, 64 * MiB, "Most bytes in one answer to a follower."),
+  "replica.fetch.backoff.ms": duration(
+    1_000,
+    1,
+    60_000,
+    "How long a follower leaves a partition alone whose fetch failed.",
+  ),
+  "auto.leader.rebalance.enable": count(
+    1,
+    0,
+    1,
+    "1: the first replica of a partition leads it again once it is in sync; 0: only when told to.",
+  ),
+  "leader.imbalance.check.interval.seconds": count(
+    2,
+    1,
+    86_400,
+    "How often the controller looks for partitions that their first replica could lead again. Seconds.",
+  ),
   "metadata.log.max.record.bytes.between.snapshots": bytes(
     20 * MiB,
     1 * KiB,
@@ -144,7 +201,9 @@ export const brokerConfigSchema = z.strictObject({
 });
 
 export type BrokerConfig = Readonly<z.infer<typeof brokerConfigSchema>>;
-export type TopicConfigKey = keyof typeof topicConfigShape;
+/** A key of a topic that a broker's own configuration has a value for, too. */
+export type LocalTopicConfigKey = keyof typeof topicConfigShape;
+export type TopicConfigKey = LocalTopicConfigKey | keyof typeof runtimeTopicConfigShape;
 export type TopicConfig = Readonly<Partial<Record<TopicConfigKey, number>>>;
 
 /** host:port of a listeners value. */

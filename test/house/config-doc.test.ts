@@ -1,7 +1,7 @@
 // docs/configuration.md against the configuration schema, both ways.
 import { describe, expect, it } from "vitest";
 import { withTable } from "../../scripts/docs-tables.ts";
-import { brokerConfigSchema } from "../../src/model/config.ts";
+import { brokerConfigSchema, runtimeTopicConfigShape } from "../../src/model/config.ts";
 import { read } from "./tree.ts";
 
 const doc = read("docs/configuration.md");
@@ -9,7 +9,10 @@ const doc = read("docs/configuration.md");
 describe("docs/configuration.md", () => {
   it("lists exactly the keys of the schema, each with what it is", () => {
     const rows = [...doc.matchAll(/^\| `([a-z.]+)` \|.*\| ([^|]+) \|$/gm)];
-    expect(rows.map(([, key]) => key)).toEqual(Object.keys(brokerConfigSchema.shape));
+    expect(rows.map(([, key]) => key)).toEqual([
+      ...Object.keys(brokerConfigSchema.shape),
+      ...Object.keys(runtimeTopicConfigShape),
+    ]);
     expect(rows.filter(([, , about]) => (about ?? "").trim().length < 10)).toEqual([]);
   });
 

@@ -3,6 +3,7 @@
 // Behaviour: of a topic as this broker's partitions have it; of a broker only that broker itself knows, of all brokers ("") everyone knows what is
 // set at run time. With `barrier` only the controller answers, and not before it made sure that it still is. Unknown keys are left out.
 import { effectiveConfig, keysOf, RUNTIME_CONFIGS, type RuntimeConfigKey } from "../../metadata/configs.ts";
+import type { TopicImage } from "../../metadata/image.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { API, ConfigSource, DescribeConfigsRequest, DescribeConfigsResponse } from "../../wire/native/apis.ts";
 import { nodeIdOfResource } from "../config-resources.ts";
@@ -71,8 +72,16 @@ const SOURCES: Readonly<Record<ReturnType<typeof effectiveConfig>["source"], Con
 function rowOf(
   { quorum, config, nodeId }: Services,
   key: RuntimeConfigKey,
-  of: { readonly topic: Parameters<typeof effectiveConfig>[2]["topic"]; readonly isReadOnly: boolean },
+  of: { readonly topic: TopicImage | undefined; readonly isReadOnly: boolean },
 ): Row {
-  const { value, source } = effectiveConfig(quorum.image, key, { topic: of.topic, nodeId, fileValue: config[key] });
-  return { key, value: String(value), source: SOURCES[source], isReadOnly: of.isReadOnly };
+  const isOfFile = key !== "min.insync.replicas" && key !== "allow.acks.below.min.isr";
+  const fallback = isOfFile ? config[key] : key === "min.insync.replicas" ? minIsrOf(of.topic) : 0;
+  const { value, source } = effectiveConfig(quorum.image, key, { topic: of.topic, nodeId, fileValue: fallback });
+  const from = source === "file" && !isOfFile ? "default" : SOURCES[source];
+  return { key, value: String(value), source: from, isReadOnly: of.isReadOnly };
+}
+
+/** Where nothing is set: a majority of the replicas. */
+function minIsrOf(topic: TopicImage | undefined): number {
+  return topic?.partitions[0]?.minIsr ?? 1;
 }
