@@ -42,6 +42,10 @@ const running = <K extends ApiKey>(handle: (services: Services, request: Request
   handle,
 });
 
+function notServed(_services: NodeServices, request: Request<ApiKey>): void {
+  request.fail("UNKNOWN_API", "not served yet");
+}
+
 const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.HELLO]: early(handleHello),
   [API.METADATA]: running(handleMetadata),
@@ -62,6 +66,11 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.CHANGE_QUORUM]: early(handleChangeQuorum),
   [API.RAISE_METADATA_VERSION]: early(handleRaiseMetadataVersion),
   [API.UNREGISTER_BROKER]: early(handleUnregisterBroker),
+  [API.ALTER_PARTITION]: early(notServed),
+  [API.REPLICA_FETCH]: running(notServed),
+  [API.DURABLE_REPORT]: running(notServed),
+  [API.ELECT_LEADERS]: early(notServed),
+  [API.DESCRIBE_PARTITIONS]: running(notServed),
 };
 
 export class Dispatcher implements RequestOwner {

@@ -26,6 +26,11 @@ export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.CHANGE_QUORUM]: "change_quorum",
   [API.RAISE_METADATA_VERSION]: "raise_metadata_version",
   [API.UNREGISTER_BROKER]: "unregister_broker",
+  [API.ALTER_PARTITION]: "alter_partition",
+  [API.REPLICA_FETCH]: "replica_fetch",
+  [API.DURABLE_REPORT]: "durable_report",
+  [API.ELECT_LEADERS]: "elect_leaders",
+  [API.DESCRIBE_PARTITIONS]: "describe_partitions",
 };
 
 interface ApiMetrics {

@@ -1,5 +1,5 @@
 // Metadata: brokers, topics, partitions.
-// Versions: 0 to 1.
+// Versions: 0 to 2.
 // Behaviour: topics null = all. Sorted by name; a page holds what one answer can (D-38), and `next` names its last topic when more follow.
 // An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them. Answers come from what
 // this broker has applied, and may be late; with `barrier` (version 1) only the controller answers, and not before it made sure that it still is.
@@ -155,7 +155,10 @@ function unknownTopic(name: string): TopicMetadata {
 
 function describePartition(services: Services, topic: TopicImage, partition: PartitionImage): PartitionMetadata {
   const { index, leader, leaderEpoch, replicas, isr } = partition;
-  return { index, error: errorOf(services, topic, partition), leader: leader ?? -1, leaderEpoch, replicas, isr };
+  const { partitionEpoch, minIsr } = partition;
+  const error = errorOf(services, topic, partition);
+  const replicated = { elr: [], partitionEpoch, minIsr, uncleanEpoch: -1 };
+  return { index, error, leader: leader ?? -1, leaderEpoch, replicas, isr, ...replicated };
 }
 
 function errorOf(services: Services, topic: TopicImage, partition: PartitionImage): ErrorName {

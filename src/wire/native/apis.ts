@@ -3,6 +3,7 @@
 import type { NodeId, TopicId, Uuid } from "../../model/ids.ts";
 import type { ErrorName, Outcome } from "../../model/errors.ts";
 import type * as quorum from "./quorum-apis.ts";
+import type * as replication from "./replication-apis.ts";
 
 export type { ChangeQuorumRequest, QuorumRole } from "./quorum-apis.ts";
 
@@ -27,6 +28,12 @@ export const API = {
   CHANGE_QUORUM: 39,
   RAISE_METADATA_VERSION: 40,
   UNREGISTER_BROKER: 41,
+  // What replicas say to each other, and what operators ask about them (replication-apis.ts).
+  ALTER_PARTITION: 42,
+  REPLICA_FETCH: 43,
+  DURABLE_REPORT: 44,
+  ELECT_LEADERS: 45,
+  DESCRIBE_PARTITIONS: 46,
 } as const;
 export type ApiKey = (typeof API)[keyof typeof API];
 
@@ -59,12 +66,21 @@ export interface MetadataRequest {
 }
 export interface PartitionMetadata {
   readonly index: number;
+  /** NO_INTACT_REPLICA, LEADER_NOT_AVAILABLE since version 2; older ones read NOT_LEADER_OR_FOLLOWER. */
   readonly error: ErrorName;
   /** -1 = none. */
   readonly leader: number;
   readonly leaderEpoch: number;
   readonly replicas: readonly number[];
   readonly isr: readonly number[];
+  /** Since version 2, as all below. Out of the ISR, but with all that is committed: one of them may lead when the ISR is empty (KIP-966). */
+  readonly elr: readonly number[];
+  /** Raised by every change of leader, ISR or ELR. */
+  readonly partitionEpoch: number;
+  /** In-sync replicas that a write needs. */
+  readonly minIsr: number;
+  /** Leader epoch of the last unclean election; -1 = never. */
+  readonly uncleanEpoch: number;
 }
 export interface TopicMetadata {
   readonly name: string;
@@ -272,4 +288,12 @@ export interface ApiTypes {
   [API.CHANGE_QUORUM]: { request: quorum.ChangeQuorumRequest; response: quorum.Done };
   [API.RAISE_METADATA_VERSION]: { request: quorum.RaiseMetadataVersionRequest; response: quorum.Done };
   [API.UNREGISTER_BROKER]: { request: quorum.UnregisterBrokerRequest; response: quorum.Done };
+  [API.ALTER_PARTITION]: { request: replication.AlterPartitionRequest; response: replication.AlterPartitionResponse };
+  [API.REPLICA_FETCH]: { request: replication.ReplicaFetchRequest; response: replication.ReplicaFetchResponse };
+  [API.DURABLE_REPORT]: { request: replication.DurableReportRequest; response: quorum.Done };
+  [API.ELECT_LEADERS]: { request: replication.ElectLeadersRequest; response: replication.ElectLeadersResponse };
+  [API.DESCRIBE_PARTITIONS]: {
+    request: replication.DescribePartitionsRequest;
+    response: replication.DescribePartitionsResponse;
+  };
 }

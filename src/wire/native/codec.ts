@@ -164,14 +164,16 @@ const NOTE_POSITION: Partial<Record<ApiKey, number>> = {
   [API.PRODUCE]: 4,
   [API.CREATE_TOPICS]: 2,
   [API.DELETE_TOPICS]: 2,
+  [API.ELECT_LEADERS]: 3,
 };
 
 /** Many long messages for people may not fit; the codes say what the program needs. */
 function withoutNotes(api: ApiKey, payload: PlainOut): PlainOut {
   const position = NOTE_POSITION[api];
   if (position === undefined || !Array.isArray(payload)) return payload;
-  const rows = (payload as readonly PlainOut[])[0] as readonly (readonly PlainOut[])[];
-  return [rows.map((row) => row.with(position, null))];
+  const [first, ...others] = payload as readonly PlainOut[];
+  const rows = first as readonly (readonly PlainOut[])[];
+  return [rows.map((row) => row.with(position, null)), ...others];
 }
 
 function assertHeader(correlationId: number, deadlineMs: number): void {
@@ -225,10 +227,10 @@ function topicCost(topic: TopicMetadata): { bytes: number; elements: number } {
   let bytes = 64 + topic.name.length * 3;
   let elements = 8 + topic.configs.length * 3;
   for (const { key, value } of topic.configs) bytes += 8 + (key.length + value.length) * 3;
-  for (const { replicas, isr } of topic.partitions) {
-    const nodes = replicas.length + isr.length;
-    bytes += 1 + WORST_INT_BYTES * (6 + nodes);
-    elements += 7 + nodes;
+  for (const { replicas, isr, elr } of topic.partitions) {
+    const nodes = replicas.length + isr.length + elr.length;
+    bytes += 1 + WORST_INT_BYTES * (10 + nodes);
+    elements += 11 + nodes;
   }
   return { bytes, elements };
 }

@@ -49,6 +49,11 @@ export const FIELD_LIMITS = {
   DAMAGED_LOGS: 1024,
   /** Of one heartbeat: every dropped topic, and every damaged log in a topic of its own. */
   HEARTBEAT_ELEMENTS: 8 * 1024,
+  /** Partitions of one session spoken of in one message. */
+  REPLICA_ROWS: 2_000,
+  ALTERED_PARTITIONS: 1_000,
+  ELECTED: 1_024,
+  DESCRIBED_PARTITIONS: 1_000,
 } as const;
 
 /** Fields of the response envelope, of the longer of the two. */

@@ -54,6 +54,8 @@ export type Assembled<Message> =
 export const LIMITS = {
   ENVELOPE_BYTES: 64 * 1024,
   METADATA_ANSWER_BYTES: 1024 * 1024,
+  /** Requests and answers with a row for each of many replicas. */
+  REPLICA_ENVELOPE_BYTES: 256 * 1024,
   BODIES: 1024,
   LOGICAL_MESSAGE_BODY_BYTES: 1024 * 1024,
   INLINE_BODY_BYTES: 8 * 1024,

@@ -161,6 +161,40 @@ export function array<T>(inner: Schema<T>, max: number): Schema<readonly T[]> {
   };
 }
 
+/** Rows of integers, flat: `columns.length` numbers for each, one after another. What comes in is checked and handed on as it is. */
+export function intRows(columns: readonly Range[], rowsMax: number): Schema<readonly number[]> {
+  const width = columns.length;
+  const wrong = `not at most ${rowsMax} rows of ${width} integers`;
+  const faultAt = (values: readonly unknown[], from: number): number => {
+    for (let at = from; at < values.length; at++) {
+      const value = values[at];
+      const { min, max } = columns[at % width] as Range;
+      if (!Number.isInteger(value) || (value as number) < min || (value as number) > max) return at;
+    }
+    return -1;
+  };
+  const check = (values: Plain, trail: Trail): readonly number[] | Fault => {
+    if (!Array.isArray(values)) return trail.fail("not an array");
+    if (values.length % width !== 0 || values.length > rowsMax * width) return trail.fail(wrong);
+    const fault = faultAt(values as readonly Plain[], 0);
+    if (fault < 0) return values as readonly number[];
+    trail.fail("not an integer of its column's range");
+    return trail.at(fault);
+  };
+  return {
+    elementsMax: rowsMax * width,
+    depth: 1,
+    encode(values, trail) {
+      const checked = check(values, trail);
+      if (checked === FAULT || !checked.some(isBeyond32Bits)) return checked;
+      return checked.map((value) => (isBeyond32Bits(value) ? BigInt(value) : value));
+    },
+    decode: check,
+  };
+}
+
+const isBeyond32Bits = (value: number): boolean => value > 0xffffffff || value < -0x80000000;
+
 export type Fields<T> = { readonly [Name in keyof T]-?: Schema<T[Name]> };
 
 /** A fixed array of the fields in the order in which they are written down here. */

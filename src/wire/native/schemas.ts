@@ -1,12 +1,14 @@
 // How each request and answer of apis.ts is laid out: fixed arrays of the interface's fields in their order, with their limits.
 // docs/protocol.md says the same in words. Ranges are wide on purpose where the broker has an error code of its own for what
 // is out of range: a bad partition or acks is answered, only what no sane peer can send closes the connection.
+import type { ErrorName } from "../../model/errors.ts";
 import { API } from "./apis.ts";
 import type * as apis from "./apis.ts";
 import { FIELD_LIMITS, configs, configValue, count64, int32, int64, message, name, nodeId, note1k } from "./layout.ts";
 import type { ApiSchema } from "./layout.ts";
 import { LIMITS } from "./protocol.ts";
 import { QUORUM_SCHEMAS } from "./quorum-schemas.ts";
+import { REPLICATION_SCHEMAS } from "./replication-schemas.ts";
 import {
   INT16,
   UINT32,
@@ -49,24 +51,42 @@ const helloResponse = struct<apis.HelloResponse>({
 const metadataFields = { topics: nullable(array(name, FIELD_LIMITS.TOPICS)), after: nullable(name) };
 const metadataRequest0 = older<apis.MetadataRequest, "barrier">(metadataFields, { barrier: false });
 const metadataRequest = struct<apis.MetadataRequest>({ ...metadataFields, barrier: bool });
+type Replicated = "elr" | "partitionEpoch" | "minIsr" | "uncleanEpoch";
+const replicas = array(int32, FIELD_LIMITS.REPLICAS);
+/** Before version 2 there was one word for a partition that nobody leads. */
+const leaderlessError: Schema<ErrorName> = {
+  ...errorName,
+  encode: (value, trail) => errorName.encode(isLeaderless(value) ? "NOT_LEADER_OR_FOLLOWER" : value, trail),
+};
+const isLeaderless = (error: ErrorName): boolean => error === "NO_INTACT_REPLICA" || error === "LEADER_NOT_AVAILABLE";
+const partitionMetadata1 = older<apis.PartitionMetadata, Replicated>(
+  { index: int32, error: leaderlessError, leader: int32, leaderEpoch: int32, replicas, isr: replicas },
+  { elr: [], partitionEpoch: -1, minIsr: -1, uncleanEpoch: -1 },
+);
 const partitionMetadata = struct<apis.PartitionMetadata>({
   index: int32,
   error: errorName,
   leader: int32,
   leaderEpoch: int32,
-  replicas: array(int32, FIELD_LIMITS.REPLICAS),
-  isr: array(int32, FIELD_LIMITS.REPLICAS),
+  replicas,
+  isr: replicas,
+  elr: replicas,
+  partitionEpoch: int32,
+  minIsr: int32,
+  uncleanEpoch: int32,
 });
-export const topicMetadata = struct<apis.TopicMetadata>({
-  name,
-  error: errorName,
-  topicId: uuid,
-  isDeleting: bool,
-  maxMessageBytes: count64,
-  configs,
-  partitions: array(partitionMetadata, FIELD_LIMITS.PARTITIONS),
-});
-const metadataTopics = array(topicMetadata, FIELD_LIMITS.PARTITIONS);
+const topicMetadataOf = (partition: Schema<apis.PartitionMetadata>): Schema<apis.TopicMetadata> =>
+  struct<apis.TopicMetadata>({
+    name,
+    error: errorName,
+    topicId: uuid,
+    isDeleting: bool,
+    maxMessageBytes: count64,
+    configs,
+    partitions: array(partition, FIELD_LIMITS.PARTITIONS),
+  });
+export const topicMetadata = topicMetadataOf(partitionMetadata);
+const metadataTopics1 = array(topicMetadataOf(partitionMetadata1), FIELD_LIMITS.PARTITIONS);
 const metadataResponse0 = older<apis.MetadataResponse, "metadataEnd">(
   {
     clusterId: uuid,
@@ -75,19 +95,22 @@ const metadataResponse0 = older<apis.MetadataResponse, "metadataEnd">(
       older<apis.BrokerMetadata, "isFenced">({ nodeId: int32, address: name }, { isFenced: false }),
       FIELD_LIMITS.BROKERS,
     ),
-    topics: metadataTopics,
+    topics: metadataTopics1,
     next: nullable(name),
   },
   { metadataEnd: -1 },
 );
-const metadataResponse = struct<apis.MetadataResponse>({
-  clusterId: uuid,
-  controllerId: int32,
-  brokers: array(struct<apis.BrokerMetadata>({ nodeId: int32, address: name, isFenced: bool }), FIELD_LIMITS.BROKERS),
-  topics: metadataTopics,
-  next: nullable(name),
-  metadataEnd: int64,
-});
+const metadataResponseOf = (topics: Schema<readonly apis.TopicMetadata[]>): Schema<apis.MetadataResponse> =>
+  struct<apis.MetadataResponse>({
+    clusterId: uuid,
+    controllerId: int32,
+    brokers: array(struct<apis.BrokerMetadata>({ nodeId: int32, address: name, isFenced: bool }), FIELD_LIMITS.BROKERS),
+    topics,
+    next: nullable(name),
+    metadataEnd: int64,
+  });
+const metadataResponse1 = metadataResponseOf(metadataTopics1);
+const metadataResponse = metadataResponseOf(array(topicMetadata, FIELD_LIMITS.PARTITIONS));
 
 const produceRequest = struct<apis.ProduceRequest>({
   acks: int(INT16),
@@ -245,6 +268,7 @@ export const SCHEMAS: ApiSchemas = {
         request: message(metadataRequest0, { versionFault: barrierFault }),
         response: message(metadataResponse0, METADATA_ANSWER),
       },
+      { request: message(metadataRequest), response: message(metadataResponse1, METADATA_ANSWER) },
       { request: message(metadataRequest), response: message(metadataResponse, METADATA_ANSWER) },
     ],
   },
@@ -293,6 +317,7 @@ export const SCHEMAS: ApiSchemas = {
     ],
   },
   ...QUORUM_SCHEMAS,
+  ...REPLICATION_SCHEMAS,
 };
 
 export interface VersionRange {
