@@ -206,6 +206,7 @@ class BrokerShell implements Broker {
       get controller() {
         return member()?.controller;
       },
+      named: (connection, clientId) => this.#connections.named(connection, clientId),
       waitingFor: () => waitingFor(this.#member),
     };
   }
@@ -223,6 +224,7 @@ class BrokerShell implements Broker {
       messageBytesMax: this.#messageBytesMax,
       quorum: member.quorum,
       controller: member.controller,
+      named: (connection, clientId) => this.#connections.named(connection, clientId),
       waitingFor: () => waitingFor(this.#member),
       entropy,
       checksum,
@@ -269,7 +271,17 @@ class BrokerShell implements Broker {
       onRequest: (...request: Parameters<Dispatcher["dispatch"]>) => this.#dispatcher.dispatch(...request),
       guard: (work: () => void) => this.#guard(work),
     };
-    return new ConnectionSet({ timers, logger, host, onSweep: () => this.#sweep() }, this.#config["connections.max"]);
+    const isPeer = (nodeId: number) => this.#isPeer(nodeId);
+    const deps = { timers, logger, host, isPeer, onSweep: () => this.#sweep() };
+    return new ConnectionSet(deps, this.#config["connections.max"]);
+  }
+
+  /** Whoever says so, while this node cannot know yet. */
+  #isPeer(nodeId: number): boolean {
+    const { quorum } = this.#member ?? {};
+    if (quorum === undefined) return true;
+    const isVoter = quorum.status.voters.some((voter) => voter.nodeId === nodeId);
+    return isVoter || quorum.image.cluster === undefined || quorum.image.broker(toNodeId(nodeId)) !== undefined;
   }
 
   #roomChanged(): void {

@@ -5,6 +5,12 @@ import type { MessageConnection } from "../ports/transport.ts";
 import { ClientConnection, type ConnectionHost } from "./connection.ts";
 
 const SWEEP_MS = 1_000;
+/** Most places that clients leave to other nodes: each has up to two connections to this one, and asks on a third now and then. */
+const PEER_PLACES_MAX = 128;
+/** And the share of all places that they never leave less than. */
+const PEER_SHARE = 1 / 4;
+/** As nodes call themselves in their Hello. */
+const NODE_NAME = /^node (\d{1,5})$/;
 
 export interface ConnectionSetDeps {
   readonly timers: Timers;
@@ -12,12 +18,17 @@ export interface ConnectionSetDeps {
   readonly host: Omit<ConnectionHost, "onClosed" | "onBroken">;
   /** Once per sweep. */
   readonly onSweep: () => void;
+  /** This node knows, or cannot know yet, that such a node belongs to its cluster. */
+  readonly isPeer: (nodeId: number) => boolean;
 }
 
 export class ConnectionSet {
   readonly #deps: ConnectionSetDeps;
   readonly #connectionsMax: number;
+  /** More are taken only of other nodes: without them this one is cut off from its quorum by its own clients. */
+  readonly #clientsMax: number;
   readonly #open = new Set<ClientConnection>();
+  readonly #peers = new Set<ClientConnection>();
   readonly #host: ConnectionHost;
   #sweep: TimerHandle | undefined;
   #isStopped = false;
@@ -26,6 +37,7 @@ export class ConnectionSet {
   constructor(deps: ConnectionSetDeps, connectionsMax: number) {
     this.#deps = deps;
     this.#connectionsMax = connectionsMax;
+    this.#clientsMax = connectionsMax - Math.min(PEER_PLACES_MAX, Math.floor(connectionsMax * PEER_SHARE));
     const { host, logger } = deps;
     this.#host = {
       ...host,
@@ -55,6 +67,18 @@ export class ConnectionSet {
     else if (this.#open.size > this.#connectionsMax) connection.close("BUSY: connections.max is reached");
   }
 
+  /** It has said who it is. False: it is one client too many, and will be closed. */
+  named(connection: ClientConnection, clientId: string): boolean {
+    const nodeId = NODE_NAME.exec(clientId)?.[1];
+    if (nodeId !== undefined && this.#deps.isPeer(Number(nodeId))) this.#peers.add(connection);
+    else if (this.#clientCount > this.#clientsMax) return false;
+    return true;
+  }
+
+  get #clientCount(): number {
+    return this.#open.size - this.#peers.size;
+  }
+
   closeAll(reason: string): void {
     this.#isStopped = true;
     for (const connection of [...this.#open]) connection.close(reason);
@@ -76,6 +100,7 @@ export class ConnectionSet {
 
   #closed(connection: ClientConnection, reason: string): void {
     if (!this.#open.delete(connection)) return;
+    this.#peers.delete(connection);
     const { remote, clientId } = connection;
     this.#deps.logger.debug("client_disconnected", { remote, clientId, reason });
     if (this.#open.size === 0) this.#onEmpty?.();
@@ -89,7 +114,7 @@ export class ConnectionSet {
     this.#sweep = this.#deps.timers.after(SWEEP_MS, () => {
       this.#deps.host.guard(() => {
         const nowMs = this.#deps.host.nowMs();
-        const isCrowded = this.#open.size * 8 >= this.#connectionsMax * 7;
+        const isCrowded = this.#clientCount * 8 >= this.#clientsMax * 7;
         for (const connection of [...this.#open]) connection.sweep(nowMs, isCrowded);
         this.#deps.onSweep();
       });

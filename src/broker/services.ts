@@ -9,6 +9,7 @@ import type { Entropy } from "../ports/entropy.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { Accountant } from "./accountant.ts";
+import type { ClientConnection } from "./connection.ts";
 import type { Controller } from "./controller/controller.ts";
 import type { FetchPurgatory } from "./fetch-purgatory.ts";
 import type { MetadataAnswers } from "./metadata-answers.ts";
@@ -35,6 +36,8 @@ export interface NodeServices {
   readonly scans: ScanGate;
   readonly quorum: HostedQuorum | undefined;
   readonly controller: Controller | undefined;
+  /** A connection has said who it is; false: there is no place for it. */
+  named(connection: ClientConnection, clientId: string): boolean;
   /** For people: what the start waits for, or what is wrong; null = nothing. */
   waitingFor(): string | null;
 }

@@ -145,7 +145,7 @@ describe("budgets", () => {
   });
 
   test("when few places are left, who holds one without a Hello loses it after two seconds, not ten", async () => {
-    const { broker, client } = await startWorld({ config: { "connections.max": 10 } });
+    const { broker, client } = await startWorld({ config: { "connections.max": 12 } });
     for (let peer = 0; peer < 8; peer++) await broker.dial();
     await broker.world.runFor(4_000);
     for (let peer = 0; peer < 8; peer++) await broker.connect();
@@ -181,6 +181,24 @@ describe("budgets", () => {
     const third = await broker.dial();
     await broker.world.runFor(2_000);
     expect(third.closedWith).toBeDefined();
+    expect(client.closedWith).toBeUndefined();
+  });
+
+  test("a quarter of the places is kept for other nodes: clients are told BUSY, a node still comes in", async () => {
+    const { broker, client } = await startWorld({ config: { "connections.max": 8 } });
+    for (let peer = 0; peer < 5; peer++) await broker.connect();
+    const seventh = await broker.dial();
+    const refused = await seventh.call(API.HELLO, { clientId: "test", software: "test/1" });
+    expect([refused.error, refused.message]).toEqual([
+      "BUSY",
+      "connections.max is reached; the places left are for other nodes",
+    ]);
+    await broker.world.runFor(10);
+    expect(seventh.closedWith).toBeDefined();
+    const stranger = await broker.dial();
+    expect((await stranger.call(API.HELLO, { clientId: "node 9", software: "test/1" })).error).toBe("BUSY");
+    const node = await broker.dial();
+    expect((await node.call(API.HELLO, { clientId: "node 1", software: "test/1" })).error).toBe("NONE");
     expect(client.closedWith).toBeUndefined();
   });
 
