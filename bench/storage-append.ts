@@ -129,6 +129,10 @@ class Feeder implements StoreListener {
     this.#feed();
   }
 
+  onDamaged(log: ReplicaLog): void {
+    throw new Error(log.damage?.reason);
+  }
+
   onRefused(): void {
     throw new Error("the disk is full");
   }
@@ -147,6 +151,7 @@ async function storageAppend(directory: string, waitsFor: "written" | "durable",
     onWritten: (...event) => listener.feeder?.onWritten(...event),
     onDurable: (...event) => listener.feeder?.onDurable(...event),
     onRefused: (...event) => listener.feeder?.onRefused(...event),
+    onDamaged: (log) => listener.feeder?.onDamaged(log),
     onRoomChanged: () => listener.feeder?.onRoomChanged(),
     onDiskFailed: (error) => listener.feeder?.onDiskFailed(error),
   });

@@ -38,7 +38,7 @@ export function waitingFor(member: ClusterMember | undefined): string | null {
 }
 
 function logsOf(store: LogStore | undefined): string {
-  const damaged = [...(store?.logs ?? [])].filter((log) => (log.damage ?? log.readDamage) !== undefined);
+  const damaged = [...(store?.logs ?? [])].filter((log) => log.damage !== undefined);
   return damaged.length === 0 ? "ok" : `${damaged.length} damaged: ottla log verify shows where`;
 }
 

@@ -155,6 +155,10 @@ export class ReplicaManager implements StoreListener {
     this.#tell(log, { kind: "refused", fromOffset, truncations });
   }
 
+  onDamaged(_log: ReplicaLog): void {
+    // Reads and appends of the log are refused from now on.
+  }
+
   /** Never inside storage's call: it may be in the middle of taking batches back. */
   onRoomChanged(): void {
     if (this.#isRoomPending) return;

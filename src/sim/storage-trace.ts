@@ -127,6 +127,7 @@ class TraceRecorder {
           model.durableEnd = Math.min(endOffset, model.cutTo);
         }),
       onRefused: () => this.#world.fail(new Error("an append was refused on a disk with room")),
+      onDamaged: (log) => this.#world.fail(new Error(`log ${log.logId} became damaged: ${log.damage?.reason}`)),
       onRoomChanged: () => undefined,
       onDiskFailed: (error) => this.#world.fail(error),
     });

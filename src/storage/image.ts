@@ -33,13 +33,13 @@ export interface LogImage {
   readonly damage: Damage | undefined;
 }
 
-/** A log that was just created. */
-export function emptyLogImage(logId: LogId, spec: LogSpec): LogImage {
+/** A log that was just created: its first record will have this offset. */
+export function emptyLogImage(logId: LogId, spec: LogSpec, startOffset: number): LogImage {
   return {
     logId,
     spec,
-    startOffset: 0,
-    endOffset: 0,
+    startOffset,
+    endOffset: startOffset,
     truncations: 0,
     epochs: [],
     segments: [],

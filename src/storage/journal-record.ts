@@ -10,7 +10,7 @@ export const RECORD_HEADER_BYTES = 72;
 export const FILE_HEADER_BYTES = 128;
 
 export const KIND = {
-  /** `base`..`last` in `epoch`; the body is the record batch. FLAG_OPENS_EPOCH: the epoch starts at `base`. */
+  /** `base`..`last` in `epoch`; the body is the record batch, or a run of them. FLAG_OPENS_EPOCH: the epoch starts at `base`. */
   APPEND: 1,
   /** Everything from `base` on is cut. */
   TRUNCATE: 2,
@@ -18,7 +18,7 @@ export const KIND = {
   EPOCH: 3,
   /** The log starts at `base`. */
   LOG_START: 4,
-  /** The log exists from here on; the body says what it is. */
+  /** The log exists from here on, empty at `base`; the body says what it is. */
   CREATE: 5,
   /** The log is gone. */
   DELETE: 6,

@@ -108,7 +108,7 @@ async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number
 /** The image without the segments that the journal's LOG_START or TRUNCATE gave up: their files may be gone already. */
 function imageToOpen(history: LogHistory): LogImage {
   const { image } = history;
-  if (image === undefined) return emptyLogImage(toLogId(history.logId), history.spec);
+  if (image === undefined) return emptyLogImage(toLogId(history.logId), history.spec, history.createdAt);
   if (history.damage !== undefined) return image;
   const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
   const segments = image.segments.filter((segment, place) => {

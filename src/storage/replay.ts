@@ -25,6 +25,8 @@ export interface LogHistory {
   readonly spec: LogSpec;
   /** From the image; undefined for a log created since. */
   readonly image: LogImage | undefined;
+  /** Where a log created since began. */
+  readonly createdAt: number;
   startOffset: number;
   endOffset: number;
   isDeleted: boolean;
@@ -99,6 +101,7 @@ function historyOf(log: LogImage): LogHistory {
     logId,
     spec,
     image: log,
+    createdAt: startOffset,
     startOffset,
     endOffset,
     damage,
@@ -180,8 +183,9 @@ function noteCreate(histories: Map<number, LogHistory>, record: JournalRecord): 
     logId: toLogId(record.logId),
     spec,
     image: undefined,
-    startOffset: 0,
-    endOffset: 0,
+    createdAt: record.base,
+    startOffset: record.base,
+    endOffset: record.base,
     damage: undefined,
     isDeleted: false,
     hasRecords: true,

@@ -72,7 +72,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   durableEnd: Offset;
   truncations: number;
   damage: Damage | undefined;
-  readDamage: Damage | undefined;
+  highWatermark: Offset;
   /** The DELETE is accepted, or the log was never there. */
   isDeleted = false;
   credit: Credit | undefined;
@@ -106,6 +106,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.durableEnd = this.endOffset;
     this.truncations = image.truncations;
     this.damage = image.damage;
+    this.highWatermark = this.startOffset;
     this.#flushedEnd = image.endOffset;
     this.window = new BatchWindow(image.endOffset);
   }
@@ -124,6 +125,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   configure(settings: LogSettings): void {
     this.segments.configure(settings);
+  }
+
+  noteHighWatermark(offset: Offset): void {
+    this.highWatermark = Math.max(this.highWatermark, Math.min(offset, this.endOffset)) as Offset;
   }
 
   get flushedEnd(): number {
@@ -223,12 +228,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   /** Must not run beside appends of the same log. An offset inside a batch cuts that batch whole. */
   async truncate(toOffset: Offset): Promise<void> {
     this.#checkUsable();
-    if (toOffset >= this.endOffset) return;
+    if (toOffset >= this.endOffset && (this.epochs.at(-1)?.startOffset ?? -1) < toOffset) return;
     assert(toOffset >= this.startOffset, `truncation to ${toOffset}, below the log start ${this.startOffset}`);
-    const isInMemory = this.window.length > 0 && toOffset >= this.window.startOffset;
-    const base = isInMemory
-      ? this.window.baseAt(this.window.indexOf(toOffset))
-      : await this.segments.baseOfBatchAt(toOffset);
+    const base = toOffset >= this.endOffset ? this.endOffset : await this.#baseOfBatchAt(toOffset);
     await this.#gate();
     this.#checkUsable();
     this.#dropFrom(base);
@@ -238,6 +240,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base });
     cut.isDurable = true;
     this.#services.requestFlush(this);
+  }
+
+  #baseOfBatchAt(offset: number): number | Promise<number> {
+    const isInMemory = this.window.length > 0 && offset >= this.window.startOffset;
+    return isInMemory ? this.window.baseAt(this.window.indexOf(offset)) : this.segments.baseOfBatchAt(offset);
   }
 
   /** Forgets everything from `end` on, in memory. */
@@ -252,6 +259,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.endOffset = end as Offset;
     this.writtenEnd = Math.min(this.writtenEnd, end) as Offset;
     this.durableEnd = Math.min(this.durableEnd, end) as Offset;
+    this.highWatermark = Math.min(this.highWatermark, end) as Offset;
     this.#flushedEnd = Math.min(this.#flushedEnd, end);
     truncateEpochs(this.epochs, end);
     this.isEpochsDirty = true;
@@ -451,7 +459,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       if (error !== undefined) throw error;
       if (this.truncations === truncations) {
         if (result !== undefined) return result;
-        this.readDamage ??= { reason: String(failure), fromOffset: offset };
+        this.damage ??= { reason: String(failure), fromOffset: offset };
         this.#services.onDamageMet(this, failure);
         throw failure instanceof OttlaError
           ? failure

@@ -1,23 +1,19 @@
 // The store: the journal, the logs, the flusher and the checkpoints of one data directory, and what they tell the broker.
 import { assert, present } from "../base/assert.ts";
 import { OttlaError } from "../model/errors.ts";
-import { type ClusterId, type PartitionIndex, type TopicId, toLogId, toOffset } from "../model/ids.ts";
+import { type ClusterId, type Offset, type PartitionIndex, type TopicId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { CheckpointDeps } from "./checkpoint-files.ts";
 import { Checkpointer, type CheckpointHost, type SuperblockChange } from "./checkpointer.ts";
-import { diskFailed, isNoSpace, isPassing, storageError, storageFull } from "./faults.ts";
+import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
-import { ByteWriter } from "./format.ts";
 import { HandleCache } from "./handle-cache.ts";
-import { emptyLogImage, type LogImage, writeSpec } from "./image.ts";
+import type { LogImage } from "./image.ts";
 import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
-import { KIND } from "./journal-record.ts";
-import { openLogDirectory, removeLogDirectory } from "./log-directory.ts";
+import { LogRegistry, type RegistryHost } from "./log-registry.ts";
 import { StorageMetrics } from "./metrics.ts";
-import { join, partitionDirectory } from "./paths.ts";
 import { refusals } from "./refusals.ts";
-import { type LogServices, ReplicaLogImpl } from "./replica-log.ts";
-import { Segments } from "./segments.ts";
+import type { LogServices, ReplicaLogImpl } from "./replica-log.ts";
 import { SpaceWatch } from "./space.ts";
 import type { Superblock } from "./superblock.ts";
 import type {
@@ -33,8 +29,6 @@ import type {
 
 const RETRY_AFTER_MS = 1000;
 
-const keyOf = (topicId: TopicId, partition: PartitionIndex): string => `${topicId}/${partition}`;
-
 /** What recovery hands over to the running store. */
 export interface OpenedStore {
   readonly superblock: Superblock;
@@ -44,22 +38,16 @@ export interface OpenedStore {
   readonly releaseLock: () => Promise<void>;
 }
 
-export class LogStoreImpl implements LogStore, JournalHost, LogServices, CheckpointHost {
+export class LogStoreImpl implements LogStore, JournalHost, LogServices, CheckpointHost, RegistryHost {
   readonly deps: StorageDeps;
   readonly config: StorageConfig;
   readonly handles: HandleCache;
   readonly checksum: StorageDeps["checksum"];
   readonly codecs: StorageDeps["codecs"];
-  readonly #byKey = new Map<string, ReplicaLogImpl>();
-  /** By the name of the directory. */
-  readonly #byName = new Map<string, ReplicaLogImpl>();
+  readonly #registry = new LogRegistry(this);
   readonly #flusher: Flusher;
   readonly #metrics: StorageMetrics;
   readonly #space: SpaceWatch;
-  readonly #creating = new Map<string, Promise<ReplicaLogImpl>>();
-  /** Directories being renamed away, by their old name. */
-  readonly #removals = new Map<string, Promise<void>>();
-  #nextLogId = 1;
   #opened: OpenedStore | undefined;
   #journal: Journal | undefined;
   #checkpoints: Checkpointer | undefined;
@@ -88,7 +76,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#space = new SpaceWatch(
       deps,
       { directory: config.directory, lowBytes: config.diskLowSpaceBytes, reserveBytes: config.diskReserveBytes },
-      { onChange: () => this.#listener?.onRoomChanged(), onDiskFailed: (error) => this.#fail(error) },
+      { onChange: () => this.#listener?.onRoomChanged(), onDiskFailed: (error) => this.fail(error) },
     );
     let reject: (error: OttlaError) => void = () => undefined;
     const promise = new Promise<never>((_, refuse) => {
@@ -101,29 +89,15 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   // ---- opening, for recovery
 
   useLogId(logId: number): void {
-    this.#nextLogId = Math.max(this.#nextLogId, logId + 1);
+    this.#registry.useLogId(logId);
   }
 
   get checkpointDeps(): CheckpointDeps {
     return { files: this.deps.files, handles: this.handles, checksum: this.checksum, directory: this.config.directory };
   }
 
-  /** Makes the log of an image known. */
   addLog(image: LogImage): ReplicaLogImpl {
-    const { spec } = image;
-    const segments = new Segments(
-      { files: this.deps.files, handles: this.handles, checksum: this.checksum },
-      {
-        directory: join(this.config.directory, partitionDirectory(spec.topic, spec.partition)),
-        segmentBytes: spec.segmentBytes ?? this.config.segmentBytes,
-        indexIntervalBytes: spec.indexIntervalBytes ?? this.config.indexIntervalBytes,
-      },
-      image,
-    );
-    const log = new ReplicaLogImpl(this, image, segments);
-    this.#byKey.set(keyOf(spec.topicId, spec.partition), log);
-    this.#byName.set(partitionDirectory(spec.topic, spec.partition), log);
-    return log;
+    return this.#registry.add(image);
   }
 
   async start(opened: OpenedStore): Promise<void> {
@@ -173,12 +147,12 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   async #update(change: SuperblockChange): Promise<void> {
-    this.#checkRunning();
+    this.checkRunning();
     try {
       await present(this.#checkpoints, "checkpoints").update(change);
     } catch (thrown) {
       if (isNoSpace(thrown)) throw storageFull(thrown);
-      throw this.#fail(diskFailed(thrown));
+      throw this.fail(diskFailed(thrown));
     }
   }
 
@@ -195,7 +169,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   get logs(): Iterable<ReplicaLogImpl> {
-    return this.#byKey.values();
+    return this.#registry.logs;
   }
 
   get failure(): OttlaError | undefined {
@@ -207,7 +181,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   find(topicId: TopicId, partition: PartitionIndex): ReplicaLogImpl | undefined {
-    return this.#byKey.get(keyOf(topicId, partition));
+    return this.#registry.find(topicId, partition);
   }
 
   listen(listener: StoreListener): void {
@@ -217,102 +191,18 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   createLog(spec: LogSpec): Promise<ReplicaLog> {
-    const key = keyOf(spec.topicId, spec.partition);
-    const pending = this.#creating.get(key);
-    if (pending !== undefined) return pending;
-    const existing = this.#byKey.get(key);
-    if (existing !== undefined) return Promise.resolve(existing);
-    const created = this.#create(spec).finally(() => this.#creating.delete(key));
-    this.#creating.set(key, created);
-    return created;
+    return this.#registry.create(spec, 0);
   }
 
-  async #create(spec: LogSpec): Promise<ReplicaLogImpl> {
-    const name = partitionDirectory(spec.topic, spec.partition);
-    while (this.#removals.has(name)) await this.#removals.get(name);
-    this.#checkRunning();
-    const holder = this.#byName.get(name);
-    if (holder !== undefined)
-      throw storageError(`${name} is the directory of topic id ${holder.topicId}: delete that log first`);
-    const logId = toLogId(this.#nextLogId++);
-    try {
-      await openLogDirectory(this.deps.files, { root: this.config.directory, metadata: { ...spec, logId } });
-    } catch (thrown) {
-      if (isNoSpace(thrown)) throw storageFull(thrown);
-      if (isPassing(thrown)) throw storageError(`${name} could not be made: ${String(thrown)}`, thrown);
-      throw this.#fail(diskFailed(thrown));
-    }
-    while (this.gate !== undefined) await this.gate;
-    this.#checkRunning();
-    const body = new ByteWriter();
-    writeSpec(body, spec);
-    const log = this.addLog(emptyLogImage(logId, spec));
-    try {
-      await this.#control(KIND.CREATE, { log, body: body.bytes() });
-    } catch (thrown) {
-      this.#forget(log);
-      throw thrown;
-    }
-    return log;
+  deleteLog(log: ReplicaLog): Promise<void> {
+    return this.#registry.delete(log);
   }
 
-  #control(kind: number, fields: { readonly log: ReplicaLogImpl; readonly body: Uint8Array }): Promise<void> {
-    const { log, body } = fields;
-    return new Promise((resolve, reject) => {
-      this.push({
-        kind,
-        flags: 0,
-        logId: log.logId,
-        base: 0,
-        last: 0,
-        epoch: -1,
-        body,
-        log,
-        truncations: log.truncations,
-        endOffset: log.endOffset,
-        undoEpochs: undefined,
-        waiter: { resolve, reject },
-      });
-    });
+  resetLog(log: ReplicaLog, fromOffset: Offset): Promise<ReplicaLog> {
+    return this.#registry.reset(log, fromOffset);
   }
 
-  async deleteLog(log: ReplicaLog): Promise<void> {
-    const known = this.#byKey.get(keyOf(log.topicId, log.partition));
-    if (known !== log) return;
-    while (this.gate !== undefined) await this.gate;
-    this.#checkRunning();
-    if (known.isDeleted) return;
-    this.#forget(known);
-    const deleted = this.#control(KIND.DELETE, { log: known, body: new Uint8Array(0) });
-    const name = partitionDirectory(known.topic, known.partition);
-    const removal = deleted.then(() => this.#removeDirectory(known)).finally(() => this.#removals.delete(name));
-    this.#removals.set(
-      name,
-      removal.catch(() => undefined),
-    );
-    await deleted;
-  }
-
-  #forget(log: ReplicaLogImpl): void {
-    this.#byKey.delete(keyOf(log.topicId, log.partition));
-    this.#byName.delete(partitionDirectory(log.topic, log.partition));
-    log.markDeleted();
-  }
-
-  /** Nothing of the log may be working on its files any more when its directory changes its name. */
-  async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
-    await this.#checkpoints?.idle;
-    await log.flushing;
-    try {
-      for (const segment of log.segments.all)
-        for (const suffix of [".log", ".index"]) await this.handles.forget(segment.path + suffix);
-      await removeLogDirectory(this.deps.files, { root: this.config.directory, log });
-    } catch (thrown) {
-      this.#fail(diskFailed(thrown));
-    }
-  }
-
-  #checkRunning(): void {
+  checkRunning(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
@@ -354,6 +244,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     return this.#failure === undefined;
   }
 
+  get idle(): Promise<void> {
+    return this.#checkpoints?.idle ?? Promise.resolve();
+  }
+
   get stopped(): Promise<never> {
     return this.#stopped.promise;
   }
@@ -370,7 +264,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     const canRetry = !this.#isClosing || gaveUpReserve;
     const { kept, logs } = refusals(entries, { keepsCreates: gaveUpReserve, keepsControls: canRetry });
     for (const [log, state] of logs) if (!log.isDeleted) log.refuse(state.end, state.epochs);
-    if (this.gate !== undefined) for (const log of this.#byKey.values()) log.recapture();
+    if (this.gate !== undefined) for (const log of this.logs) log.recapture();
     for (const [log, state] of logs) {
       if (!log.isDeleted && state.hasRefused) this.#listener?.onRefused(log, toOffset(state.end), log.truncations);
     }
@@ -378,7 +272,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   onJournalFailed(error: OttlaError): void {
-    this.#fail(error);
+    this.fail(error);
   }
 
   onPinned(log: ReplicaLogImpl, sizeBytes: number): void {
@@ -400,10 +294,11 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   onDamageMet(log: ReplicaLogImpl, error: unknown): void {
     this.#metrics.damagedReads.add(1);
     this.deps.logger.error("log_read_failed", { topic: log.topic, partition: log.partition, error: String(error) });
+    this.#listener?.onDamaged(log);
   }
 
   /** The disk failed: nothing is written any more, and the broker is told once. */
-  #fail(error: OttlaError): OttlaError {
+  fail(error: OttlaError): OttlaError {
     if (this.#diskFailure !== undefined) return this.#diskFailure;
     this.#diskFailure = error;
     this.#failure ??= error;
@@ -417,14 +312,14 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   giveUp(error: OttlaError): void {
-    this.#fail(error);
+    this.fail(error);
   }
 
   /** True: try again. */
   async #flushFailed(log: ReplicaLogImpl, thrown: unknown): Promise<boolean> {
     if (log.isDeleted || this.#diskFailure !== undefined) return false;
     if (!isPassing(thrown)) {
-      this.#fail(diskFailed(thrown));
+      this.fail(diskFailed(thrown));
       return false;
     }
     if (isNoSpace(thrown) && (await this.#space.giveUpReserve())) return true;
@@ -443,7 +338,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   get nextLogId(): number {
-    return this.#nextLogId;
+    return this.#registry.nextLogId;
   }
 
   get journal(): Journal {
@@ -457,7 +352,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   onCheckpointFailed(thrown: unknown): void {
     if (isPassing(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
-    else if (!this.#isClosing || this.#diskFailure === undefined) this.#fail(diskFailed(thrown));
+    else if (!this.#isClosing || this.#diskFailure === undefined) this.fail(diskFailed(thrown));
   }
 
   // ---- closing
@@ -470,7 +365,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   async #close(): Promise<void> {
     this.#isClosing = true;
     this.#failure ??= new OttlaError("CLOSED", "the store is closed");
-    await Promise.allSettled([...this.#creating.values(), ...this.#removals.values()]);
+    await this.#registry.settled();
     await this.#checkpoints?.idle;
     await this.#space.stop();
     if (this.#diskFailure === undefined) await this.#closeClean();

@@ -77,6 +77,8 @@ export interface StoreListener {
   onDurable(log: ReplicaLog, endOffset: Offset, truncations: number): void;
   /** The disk had no room: everything from `fromOffset` on was not appended, and no trace of it is left. The log ends there again. */
   onRefused(log: ReplicaLog, fromOffset: Offset, truncations: number): void;
+  /** `log.damage` is set from here on (D-17). Told once a log; not of damage that the start found. */
+  onDamaged(log: ReplicaLog): void;
   /** `hasRoom` or `isLowOnSpace` changed. */
   onRoomChanged(): void;
   /** The disk failed a write or a sync: stop the process, answer nothing any more (D-13). Called once. */
@@ -105,6 +107,12 @@ export interface LogStore {
   createLog(spec: LogSpec): Promise<ReplicaLog>;
   /** Drops the log and its files. Resolves when its DELETE is durable; the files go after that. Reads under way end with STORAGE_ERROR. */
   deleteLog(log: ReplicaLog): Promise<void>;
+  /**
+   * Drops the log with all that it holds, damaged or not, and makes it anew: empty from `fromOffset` on, under another log id, with the settings of
+   * its spec (D-17, R-17). Resolves when durable; `find` gives nothing meanwhile. A crash on the way leaves the old log whole, or none, or the new
+   * one. Rejects like `createLog`; the log may be gone then, and `createLog` makes it again.
+   */
+  resetLog(log: ReplicaLog, fromOffset: Offset): Promise<ReplicaLog>;
   /** Another file of this disk failed (D-13): nothing is written any more, and `close` leaves what a crash would leave. */
   giveUp(error: OttlaError): void;
   /** Syncs, checkpoints, writes the clean marker, releases the lock. Always ends; a failure leaves what a crash would leave. */
@@ -137,18 +145,30 @@ export interface ReplicaLog {
   readonly truncations: number;
   /** Oldest first, both columns strictly increasing (R-10). */
   readonly epochs: readonly EpochEntry[];
-  /** A damaged log takes and gives nothing. */
-  readonly damage: Damage | undefined;
-  /** Damage that a read has met since the start: that range is not served, the rest is. */
-  readonly readDamage: Damage | undefined;
   /**
-   * Takes one record batch whose base offset is `endOffset` and whose epoch is `epoch` (both already in its header; the bytes must not
-   * change any more). Opens the epoch when it is new, in the same journal record (D-2).
+   * Found at the start, or met since by a read, a cut or a page that the disk does not give (D-17). A damaged log takes and gives nothing, and stays
+   * damaged until `resetLog` or `deleteLog`; the others go on.
    */
-  append(batch: Uint8Array, lastOffset: Offset, epoch: LeaderEpoch): void;
+  readonly damage: Damage | undefined;
+  /**
+   * As noted last, never above `endOffset`; after a start what the last checkpoint knew, if the epochs still agree with it (D-7), else the log start.
+   * Only a truncation lowers it.
+   */
+  readonly highWatermark: Offset;
+  /** In memory; goes to the disk with the next checkpoint. */
+  noteHighWatermark(offset: Offset): void;
+  /**
+   * Takes one record batch, or a run of them in one piece, whose first base offset is `endOffset` and whose epoch is `epoch`, without a gap (all
+   * already in their headers; the bytes must not change any more). A run costs about what one batch does. Opens the epoch when it is new, in the
+   * same journal record (D-2).
+   */
+  append(batches: Uint8Array, lastOffset: Offset, epoch: LeaderEpoch): void;
   /** Opens an epoch at `endOffset` before any append of it (R-9). Resolves when durable. */
   startEpoch(epoch: LeaderEpoch): Promise<void>;
-  /** Cuts everything from `toOffset` on. Resolves when durable. Used by followers. */
+  /**
+   * Cuts everything from `toOffset` on and forgets the epochs that start there or later, also when there is nothing to cut (R-12). An offset within a
+   * batch cuts that batch whole: `endOffset` tells. Must not run beside appends of this log; other logs do not wait for it. Resolves when durable.
+   */
   truncate(toOffset: Offset): Promise<void>;
   /** Raises the log start. Resolves when durable. */
   advanceStart(toOffset: Offset): Promise<void>;

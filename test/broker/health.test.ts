@@ -75,8 +75,7 @@ describe("health", () => {
   });
 
   test("damaged logs, low space, and a failure", () => {
-    const log = (damage: unknown, readDamage: unknown) => ({ damage, readDamage });
-    const logs = [log(undefined, undefined), log({ reason: "x" }, undefined), log(undefined, { reason: "y" })];
+    const logs = [{ damage: undefined }, { damage: { reason: "x" } }, { damage: { reason: "y" } }];
     const store = { isLowOnSpace: true, logs } as unknown as LogStore;
     const { checks } = healthOf(view({}, { store }));
     expect(checks["logs"]).toMatch(/^2 damaged: ottla log verify/);

@@ -266,7 +266,7 @@ test("a damaged batch is never served; what lies before it is", async () => {
   await expect(
     found.read(3 as Offset, { limitOffset: 60 as Offset, maxBytes: 100_000, atLeastOne: true }),
   ).rejects.toMatchObject({ code: "STORAGE_ERROR" });
-  expect(found.readDamage).toMatchObject({ fromOffset: 3 });
+  expect(found.damage).toMatchObject({ fromOffset: 3 });
   await store.close();
 });
 

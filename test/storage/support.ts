@@ -169,6 +169,10 @@ export class Recorder implements StoreListener {
     this.#note(`refused ${log.topic}-${log.partition} ${fromOffset}`);
   }
 
+  onDamaged(log: ReplicaLog): void {
+    this.#note(`damaged ${log.topic}-${log.partition}`);
+  }
+
   onRoomChanged(): void {
     this.#note("room");
   }

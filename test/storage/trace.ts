@@ -208,6 +208,10 @@ export class TraceRun implements StoreListener {
     throw new Error("refused on a disk with room");
   }
 
+  onDamaged(log: ReplicaLog): void {
+    throw new Error(log.damage?.reason);
+  }
+
   onRoomChanged(): void {
     // The trace appends whatever the budget says.
   }

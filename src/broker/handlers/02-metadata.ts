@@ -163,6 +163,6 @@ function describePartition(services: Services, topic: TopicImage, partition: Par
 
 function errorOf(services: Services, topic: TopicImage, partition: PartitionImage): ErrorName {
   const log = services.store.find(topic.topicId, toPartitionIndex(partition.index));
-  if ((log?.damage ?? log?.readDamage) !== undefined) return "STORAGE_ERROR";
+  if (log?.damage !== undefined) return "STORAGE_ERROR";
   return partition.leader === null ? "NOT_LEADER_OR_FOLLOWER" : "NONE";
 }
