@@ -273,6 +273,10 @@ export class FakeBroker {
         leaderEpoch: partition.leaderEpoch,
         replicas: [1],
         isr: [1],
+        elr: [],
+        partitionEpoch: 0,
+        minIsr: 1,
+        uncleanEpoch: -1,
       })),
     };
   }

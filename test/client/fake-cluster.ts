@@ -311,6 +311,7 @@ function topicRow(name: string, topicId: TopicId | undefined): TopicMetadata {
   if (topicId === undefined) {
     return { ...common, error: "UNKNOWN_TOPIC_OR_PARTITION", topicId: ID(0, "A") as TopicId, partitions: [] };
   }
-  const partition = { index: 0, error: "NONE", leader: 1, leaderEpoch: 0, replicas: [1], isr: [1] } as const;
+  const replication = { replicas: [1], isr: [1], elr: [], partitionEpoch: 0, minIsr: 1, uncleanEpoch: -1 } as const;
+  const partition = { index: 0, error: "NONE", leader: 1, leaderEpoch: 0, ...replication } as const;
   return { ...common, error: "NONE", topicId, partitions: [partition] };
 }

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { API } from "../../src/wire/native/apis.ts";
 import type { ApiKey, ApiTypes } from "../../src/wire/native/apis.ts";
 import { QUORUM_ARBITRARIES } from "./quorum-arbitraries.ts";
+import { REPLICATION_ARBITRARIES } from "./replication-arbitraries.ts";
 import {
   bare,
   body,
@@ -29,6 +30,10 @@ const partition = fc.record({
   leaderEpoch: int32,
   replicas: list(int32, 3),
   isr: list(int32, 3),
+  elr: list(int32, 3),
+  partitionEpoch: int32,
+  minIsr: int32,
+  uncleanEpoch: int32,
 });
 export const topic = fc.record({
   name: text,
@@ -175,6 +180,7 @@ export const ARBITRARIES: Arbitraries = {
     ),
   },
   ...QUORUM_ARBITRARIES,
+  ...REPLICATION_ARBITRARIES,
 };
 
 export const API_NAMES: readonly [string, ApiKey][] = Object.entries(API);

@@ -270,6 +270,10 @@ describe("pages of metadata", () => {
       leaderEpoch: 2 ** 31 - 1,
       replicas: [70_000, 70_001],
       isr: [70_000, 70_001],
+      elr: [70_002],
+      partitionEpoch: 2 ** 31 - 1,
+      minIsr: 2,
+      uncleanEpoch: 70_000,
     } as const;
     const big = {
       name: "n".repeat(249),
@@ -336,6 +340,10 @@ describe("pages of metadata", () => {
       leaderEpoch: 500,
       replicas: [1, 2, 3],
       isr: [1, 2, 3],
+      elr: [],
+      partitionEpoch: 70_000,
+      minIsr: 2,
+      uncleanEpoch: -1,
     } as const;
     const wide: TopicMetadata = {
       name: "w",

@@ -166,6 +166,53 @@ const REQUESTS: readonly [string, string, string][] = [
     asked(API.CREATE_TOPICS, { validateOnly: true, topics: [], requestId: ID }, [], 1),
     "96060107cd01f49093c390<id>",
   ],
+  [
+    "AlterPartition",
+    asked(API.ALTER_PARTITION, {
+      nodeId,
+      brokerEpoch: 40,
+      entries: [
+        {
+          topicId: ID,
+          partition: 1,
+          leaderEpoch: 3,
+          partitionEpoch: 9,
+          isr: [{ nodeId: 2, brokerEpoch: 40 }],
+          wantsMove: true,
+        },
+      ],
+    }),
+    "962a0007cd01f4909302289196<id>01030991920228c3",
+  ],
+  [
+    "ReplicaFetch",
+    asked(API.REPLICA_FETCH, {
+      nodeId,
+      brokerEpoch: 40,
+      sessionId: 2 ** 40,
+      maxWaitMs: 500,
+      maxBytes: 1000,
+      added: [{ slot: 4, topicId: ID, partition: 1 }],
+      positions: [4, 3, 2 ** 33, -1, 5, 3, 7, 2],
+      removed: [6],
+    }),
+    "962b0007cd01f490980228d30000010000000000cd01f4cd03e8919304<id>01980403d30000000200000000ff050307029106",
+  ],
+  [
+    "DurableReport",
+    asked(API.DURABLE_REPORT, { nodeId, brokerEpoch: 40, sessionId: 8, rows: [4, 3, 100] }),
+    "962c0007cd01f4909402280893040364",
+  ],
+  [
+    "ElectLeaders",
+    asked(API.ELECT_LEADERS, { kind: "unclean", topic: "t", partitions: [0, 2], nodeId: -1 }),
+    "962d0007cd01f4909401a174920002ff",
+  ],
+  [
+    "DescribePartitions",
+    asked(API.DESCRIBE_PARTITIONS, { entries: [{ topicId: ID, partition: 1 }] }),
+    "962e0007cd01f490919192<id>01",
+  ],
 ];
 
 const ANSWERS: readonly [string, string, string][] = [
@@ -251,6 +298,85 @@ const ANSWERS: readonly [string, string, string][] = [
       1,
     ),
     "980201070000c09096<id>01919301a3683a31c390c009",
+  ],
+  [
+    "Metadata 2",
+    answered(
+      API.METADATA,
+      {
+        clusterId: ID,
+        controllerId: 1,
+        brokers: [],
+        topics: [
+          {
+            name: "t",
+            error: "NONE",
+            topicId: ID,
+            isDeleting: false,
+            maxMessageBytes: 100,
+            configs: [],
+            partitions: [
+              {
+                index: 0,
+                error: "NO_INTACT_REPLICA",
+                leader: -1,
+                leaderEpoch: 3,
+                replicas: [1, 2, 3],
+                isr: [],
+                elr: [2],
+                partitionEpoch: 9,
+                minIsr: 2,
+                uncleanEpoch: -1,
+              },
+            ],
+          },
+        ],
+        next: null,
+        metadataEnd: 9,
+      },
+      [],
+      2,
+    ),
+    "980202070000c09096<id>01909197a17400<id>c26490919a0065ff03930102039091020902ffc009",
+  ],
+  [
+    "AlterPartition",
+    answered(API.ALTER_PARTITION, { entries: [{ error: "INELIGIBLE_REPLICA" }] }),
+    "982a00070000c0909191916b",
+  ],
+  [
+    "ReplicaFetch",
+    answered(API.REPLICA_FETCH, { rows: [4, 0, 3, 2 ** 33, 0, -1, -1, 0, 5, 23, 3, -1, -1, -1, -1, -1] }, [
+      Uint8Array.of(9),
+    ]),
+    "982b00070000c091c4010991dc0010040003d3000000020000000000ffff00051703ffffffffff",
+  ],
+  [
+    "ElectLeaders",
+    answered(API.ELECT_LEADERS, {
+      entries: [{ topic: "t", partition: 0, error: "ELECTION_NOT_NEEDED", message: null, leader: 2 }],
+      omitted: 1,
+      metadataEnd: 9,
+    }),
+    "982d00070000c090939195a1740068c0020109",
+  ],
+  [
+    "DescribePartitions",
+    answered(API.DESCRIBE_PARTITIONS, {
+      entries: [
+        {
+          error: "NONE",
+          leaderEpoch: 3,
+          partitionEpoch: 9,
+          logStartOffset: 0,
+          highWatermark: 5,
+          endOffset: 7,
+          durableEnd: 6,
+          replicas: [{ nodeId: 2, endOffset: 7, durableEnd: 5, caughtUpMsAgo: 300, isInSync: true }],
+        },
+      ],
+    }),
+    "982e00070000c090919198000309000507069195020705cd012cc3",
   ],
 ];
 

@@ -8,6 +8,22 @@ import { RequestAssembler, ResponseAssembler, encodeRequest, encodeResponse } fr
 import { ARBITRARIES } from "./arbitraries.ts";
 import type { Sample } from "./arbitraries.ts";
 
+/** Until version 2. */
+function withoutReplication(topics: unknown): unknown {
+  return (topics as readonly { readonly partitions: readonly { readonly error: string }[] }[]).map((topic) => ({
+    ...topic,
+    partitions: topic.partitions.map((partition) => ({
+      ...partition,
+      error: LEADERLESS.has(partition.error) ? "NOT_LEADER_OR_FOLLOWER" : partition.error,
+      elr: [],
+      partitionEpoch: -1,
+      minIsr: -1,
+      uncleanEpoch: -1,
+    })),
+  }));
+}
+const LEADERLESS = new Set(["NO_INTACT_REPLICA", "LEADER_NOT_AVAILABLE"]);
+
 const header = { version: 0, correlationId: 5, deadlineMs: 9 } as const;
 const answer = { version: 0, correlationId: 5, more: false, error: "NONE", message: null } as const;
 
@@ -17,8 +33,8 @@ function requestAfter(api: ApiKey, payload: never): unknown {
   return result.kind === "message" ? result.message.request : result;
 }
 
-function responseAfter(api: ApiKey, payload: never): unknown {
-  const [envelope] = encodeResponse({ ...answer, api }, payload, []);
+function responseAfter(api: ApiKey, payload: never, version = 0): unknown {
+  const [envelope] = encodeResponse({ ...answer, api, version }, payload, []);
   const result = new ResponseAssembler({ bodyBytesMax: 0 }).push(envelope ?? new Uint8Array());
   return result.kind === "message" ? result.message.response : result;
 }
@@ -49,7 +65,20 @@ describe.each(SINCE_1)("api %i in version 0", (api, requestDefaults, responseDef
         if (Array.isArray(expected["brokers"])) {
           expected["brokers"] = expected["brokers"].map((broker: object) => ({ ...broker, isFenced: false }));
         }
+        if ("metadataEnd" in responseDefaults) expected["topics"] = withoutReplication(expected["topics"]);
         expect(read).toEqual(expected);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe("metadata in version 1", () => {
+  it("partitions come through without what version 2 says of replicas", () => {
+    fc.assert(
+      fc.property(ARBITRARIES[API.METADATA].response, ({ payload }) => {
+        const expected = { ...payload, topics: withoutReplication(payload.topics) };
+        expect(responseAfter(API.METADATA, payload as never, 1)).toEqual(expected);
       }),
       { numRuns: 40 },
     );
