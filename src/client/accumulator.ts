@@ -13,6 +13,7 @@ import type { Alarm, Alarms } from "../link/alarms.ts";
 import type { Generation } from "./flush-tracker.ts";
 import type { NormalRecord } from "./outgoing.ts";
 import { type BatchWaiter, Lane, ProduceBatch } from "./produce-batch.ts";
+import { isLost } from "./unreadable.ts";
 
 export interface AccumulatorOptions {
   readonly lingerMs: number;
@@ -137,12 +138,14 @@ export class Accumulator {
   }
 
   /**
-   * Batches of records without key that wait in a lane without leader go to partitions that have one. Returns the lanes that got them; they
-   * are due.
+   * Batches of records without key that wait in a lane without leader go to partitions that have one, or, where nothing is left to wait for, to
+   * ones that may have one again. Returns the lanes that got them; they are due.
    */
   rehome(lane: Lane, topic: TopicMetadata): Lane[] {
     const lanes = this.#topics.get(lane.topic);
-    if (lanes === undefined || !topic.partitions.some(isLed)) return [];
+    const own = topic.partitions[lane.partition];
+    const isBetter = (other: PartitionMetadata) => isLed(other) || (own !== undefined && isLost(own) && !isLost(other));
+    if (lanes === undefined || !topic.partitions.some(isBetter)) return [];
     const moved = lane.takeUnbound();
     for (const batch of moved) {
       const partition = this.#nextSticky(topic, lanes, lane.acks);
@@ -188,7 +191,8 @@ export class Accumulator {
     const led = partitions.filter(isLed);
     const laneOf = ({ index }: PartitionMetadata) => lanes[slotOf(index, acks)];
     const taking = led.filter((partition) => laneOf(partition)?.isBlocked !== true);
-    const usable = [taking, led, partitions].find((candidates) => candidates.length > 0) ?? partitions;
+    const hopeful = led.length > 0 ? led : partitions.filter((partition) => !isLost(partition));
+    const usable = [taking, led, hopeful, partitions].find((candidates) => candidates.length > 0) ?? partitions;
     const backlogOf = (partition: PartitionMetadata) => laneOf(partition)?.backlog ?? 0;
     const picked = this.#deps.rng.pick(usable);
     if (backlogOf(picked) < BACKLOG_MAX) return picked.index;

@@ -55,6 +55,8 @@ const CHECKS: Checks<ConsumerOptions> = {
 /** A batch damaged on the way is fetched again; one that stays damaged is not. */
 const CORRUPT_MAX = 3;
 
+const isLost = ({ lastError }: ConsumerPartition): boolean => lastError?.code === "NO_INTACT_REPLICA";
+
 interface Given {
   readonly partition: ConsumerPartition;
   readonly version: number;
@@ -206,27 +208,35 @@ export class ConsumerImpl implements Consumer {
     return undefined;
   }
 
-  /** With untilEnd, partitions of which nothing comes are not waited for any longer than `timeoutMs`: throws when no others are left. */
+  /**
+   * With untilEnd, partitions of which nothing comes are not waited for any longer than `timeoutMs`: throws when no others are left. Those of
+   * which no replica is intact are not waited for at all.
+   */
   async #untilProgress(): Promise<void> {
     const { alarms } = this.#context;
     const { timeoutMs, untilEnd } = this.#options;
+    const left = this.#partitions.filter((partition) => !partition.isAtEnd);
+    if (left.length > 0 && left.every(isLost)) throw this.#failureOf(left, "");
     const progress = new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     if (!untilEnd || timeoutMs === Number.POSITIVE_INFINITY) return progress;
     const nowMs = alarms.nowMs();
-    const left = this.#partitions.filter((partition) => !partition.isAtEnd);
     const dueMs = Math.max(...left.map(({ waitingSinceMs }) => (waitingSinceMs ?? nowMs) + timeoutMs));
     if (dueMs > nowMs) {
       const alarm = alarms.after(dueMs - nowMs, () => this.#notify());
       return progress.finally(() => alarm.cancel());
     }
+    throw this.#failureOf(left, ` (waited for ${timeoutMs} ms)`);
+  }
+
+  #failureOf(left: readonly ConsumerPartition[], addition: string): OttlaError {
     const failures = left.map(({ topic, index, lastError }) => {
       const error = lastError ?? new OttlaError("REQUEST_TIMED_OUT", "its leader does not answer");
       return { topic, partition: index, error };
     });
     const others = left.length < this.#partitions.length ? "; all other partitions were read to their end" : "";
-    throw failureOfPartitions(failures, ` (waited for ${timeoutMs} ms)${others}`);
+    return failureOfPartitions(failures, `${addition}${others}`);
   }
 
   async #begin(): Promise<void> {

@@ -155,7 +155,7 @@ export class Fetcher {
 
   #assign(partition: ConsumerPartition, groups: Map<BrokerLink, Ready[]>): void {
     const leader = this.#leaderOf(partition);
-    if (leader === undefined) return this.#refused(partition, noLeader());
+    if (leader === undefined) return this.#refused(partition, this.#leaderless(partition));
     const { topic, metadata, link } = leader;
     if (partition.topicId !== undefined && partition.topicId !== topic.topicId) {
       partition.topicId = topic.topicId;
@@ -176,6 +176,10 @@ export class Fetcher {
     const metadata = partitionOf(topic, index);
     const link = metadata === undefined ? undefined : this.#context.pool.linkOfNode(metadata.leader);
     return topic === undefined || metadata === undefined || link === undefined ? undefined : { topic, metadata, link };
+  }
+
+  #leaderless({ topic, index }: ConsumerPartition): OttlaError {
+    return noLeader(topic, partitionOf(this.#context.metadata.peek(topic), index));
   }
 
   #fetchFrom(link: BrokerLink, ready: readonly Ready[]): void {
@@ -334,7 +338,8 @@ export class Fetcher {
 
   #refused(partition: ConsumerPartition, error: OttlaError): void {
     if (this.#isStopped) return;
-    if (!error.retriable) {
+    // One of which nothing is left intact does not end the reading of the others (Consumer decides).
+    if (!error.retriable && error.code !== "NO_INTACT_REPLICA") {
       const message = `${partition.topic}-${partition.index}: ${error.message}`;
       return this.fail(new OttlaError(error.code, message, { cause: error }));
     }
@@ -348,6 +353,7 @@ export class Fetcher {
     this.#asked(partition);
     this.#notes.waits(topic, index, error.message);
     this.#block(partition, isStale(error.code));
+    if (error.code === "NO_INTACT_REPLICA") this.#onProgress();
   }
 
   #block(partition: ConsumerPartition, isMetadataStale: boolean): void {
@@ -401,7 +407,7 @@ export class Fetcher {
       if (!partition.needsLookUp || partition.isResolving || partition.isBlocked) continue;
       const link = this.#leaderOf(partition)?.link;
       if (link === undefined) {
-        this.#refused(partition, noLeader());
+        this.#refused(partition, this.#leaderless(partition));
         continue;
       }
       const group = groups.get(link);

@@ -99,7 +99,7 @@ async function askLeaders(
     const partition = partitionOf(topic, query.partition);
     const link = partition === undefined ? undefined : context.pool.linkOfNode(partition.leader);
     if (link === undefined || topic === undefined) {
-      found[index] = topic !== undefined && partition === undefined ? doesNotExist() : noLeader();
+      found[index] = topic !== undefined && partition === undefined ? doesNotExist() : noLeader(query.topic, partition);
       leaderless.add(index);
       continue;
     }

@@ -125,32 +125,46 @@ export class ProducerImpl implements Producer {
 
   send(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<SendResult> {
     return new Promise((resolve, reject) => {
-      if (this.#isClosing) return reject(new OttlaError("CLOSED", "the producer was closed"));
-      checkTopicName(topic);
-      const acks = options === undefined ? this.#acks : this.#acksOf(options);
-      const signal = options?.signal;
-      if (signal?.aborted === true) return reject(new OttlaError("ABORTED"));
-      const metadata = this.#hasToWait ? undefined : this.#context.metadata.peek(topic);
-      if (metadata !== undefined) {
-        const waiter = { resolve, reject, index: 0, generation: this.#flushes.begin() };
-        return this.#sendNow(metadata, record, acks, waiter);
+      try {
+        this.#send({ topic, record, options, resolve, reject });
+      } catch (thrown) {
+        reject(unsent(thrown));
       }
-      // What is wrong is told at once: the batch may be made long after.
-      checkRecord(record);
-      const send: PendingSend = {
-        topic,
-        record,
-        acks,
-        signal,
-        resolve,
-        reject,
-        index: 0,
-        generation: this.#flushes.begin(),
-        alarm: undefined,
-        onAbort: undefined,
-        isSettled: false,
-      };
-      this.#admit(send);
+    });
+  }
+
+  #send(asked: {
+    readonly topic: string;
+    readonly record: OutgoingRecord;
+    readonly options: SendOptions | undefined;
+    readonly resolve: (result: SendResult) => void;
+    readonly reject: (error: OttlaError) => void;
+  }): void {
+    const { topic, record, options, resolve, reject } = asked;
+    if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+    checkTopicName(topic);
+    const acks = options === undefined ? this.#acks : this.#acksOf(options);
+    const signal = options?.signal;
+    if (signal?.aborted === true) throw new OttlaError("ABORTED");
+    const metadata = this.#hasToWait ? undefined : this.#context.metadata.peek(topic);
+    if (metadata !== undefined) {
+      const waiter = { resolve, reject, index: 0, generation: this.#flushes.begin() };
+      return this.#sendNow(metadata, record, acks, waiter);
+    }
+    // What is wrong is told at once: the batch may be made long after.
+    checkRecord(record);
+    this.#admit({
+      topic,
+      record,
+      acks,
+      signal,
+      resolve,
+      reject,
+      index: 0,
+      generation: this.#flushes.begin(),
+      alarm: undefined,
+      onAbort: undefined,
+      isSettled: false,
     });
   }
 
@@ -163,14 +177,18 @@ export class ProducerImpl implements Producer {
   }
 
   enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined {
-    if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
-    const metadata = this.#context.metadata.peek(topic);
-    if (metadata === undefined) throw this.#unprepared(topic);
-    // A caller that does not wait must not fill the memory.
-    if (this.#accumulator.bufferedBytes >= 2 * this.#options.bufferBytes) {
-      throw new OttlaError("BUSY", "the buffer is full: wait for the promise that enqueue returned");
+    try {
+      if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+      const metadata = this.#context.metadata.peek(topic);
+      if (metadata === undefined) throw this.#unprepared(topic);
+      // A caller that does not wait must not fill the memory.
+      if (this.#accumulator.bufferedBytes >= 2 * this.#options.bufferBytes) {
+        throw new OttlaError("BUSY", "the buffer is full: wait for the promise that enqueue returned");
+      }
+      this.#append(metadata, record, options === undefined ? this.#acks : this.#acksOf(options), undefined);
+    } catch (thrown) {
+      throw unsent(thrown);
     }
-    this.#append(metadata, record, options === undefined ? this.#acks : this.#acksOf(options), undefined);
     return this.#isFull ? this.#untilRoom() : undefined;
   }
 
@@ -182,9 +200,7 @@ export class ProducerImpl implements Producer {
   #unprepared(topic: string): OttlaError {
     checkTopicName(topic);
     if (!this.#prepared.has(topic)) return new OttlaError("INVALID_REQUEST", `call prepare("${topic}") before enqueue`);
-    return new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic} does not exist any more`, {
-      outcome: "not appended",
-    });
+    return new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic} does not exist any more`);
   }
 
   async prepare(topic: string): Promise<TopicInfo> {
@@ -440,6 +456,8 @@ export class ProducerImpl implements Producer {
     this.#room = undefined;
   }
 }
+
+const unsent = (thrown: unknown): OttlaError => withOutcome(asOttlaError(thrown), "not appended");
 
 /** From the front on: sends time out in their order, if not cancelled. */
 function dropSettled(queue: Ring<PendingSend>): void {

@@ -15,6 +15,7 @@ import {
 } from "../wire/native/apis.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { Accumulator } from "./accumulator.ts";
+import type { Alarm } from "../link/alarms.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
@@ -22,7 +23,7 @@ import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import type { Lane, ProduceBatch } from "./produce-batch.ts";
 import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
-import { noLeader } from "./unreadable.ts";
+import { isLeaderless, isLost, noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
 
 export interface SenderOptions {
@@ -37,6 +38,8 @@ export type BatchFate =
 
 /** Batches per request: with their small bodies they fit one envelope. */
 const ENTRIES_MAX = 512;
+/** A leader that has not answered for so long may have been replaced: what is not under way goes where metadata says. */
+const SLOW_ANSWER_MS = 2_000;
 /** Looks again at a congested connection, should its drain not be told. */
 const CONGESTION_RECHECK_MS = 20;
 const ACKS_IN_TURN = [-1, 1, 0] as const;
@@ -47,7 +50,10 @@ interface Target {
   /** Lanes with something to send, by ACKS_IN_TURN. */
   readonly queues: readonly Ring<Lane>[];
   readonly unwatch: () => void;
-  inFlightCount: number;
+  /** Requests in flight, the oldest first; bound: `maxInFlight`. */
+  readonly inFlight: Set<Outgoing>;
+  /** While there are any. */
+  slowAlarm: Alarm | undefined;
   turn: number;
   isPumpDeferred: boolean;
   isConnecting: boolean;
@@ -57,6 +63,7 @@ interface Target {
 interface Outgoing {
   readonly batches: ProduceBatch[];
   readonly acks: number;
+  readonly sentMs: number;
 }
 
 export class Sender {
@@ -91,7 +98,7 @@ export class Sender {
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
-    if (link === undefined || partition === undefined) return this.#block(lane, noLeader());
+    if (link === undefined || partition === undefined) return this.#block(lane, noLeader(lane.topic, partition));
     const target = this.#target(link, partition.leader);
     lane.isQueued = true;
     target.queues[ACKS_IN_TURN.indexOf(lane.acks as -1 | 0 | 1)]?.push(lane);
@@ -101,7 +108,10 @@ export class Sender {
   close(): void {
     this.#isClosed = true;
     this.#notes.close();
-    for (const target of this.#targets.values()) target.unwatch();
+    for (const target of this.#targets.values()) {
+      target.unwatch();
+      target.slowAlarm?.cancel();
+    }
   }
 
   #target(link: BrokerLink, nodeId: number): Target {
@@ -112,7 +122,8 @@ export class Sender {
         link,
         queues: ACKS_IN_TURN.map(() => new Ring<Lane>()),
         unwatch: link.watch({ onDrain: () => this.#pump(created), onOpen: () => this.#pump(created) }),
-        inFlightCount: 0,
+        inFlight: new Set(),
+        slowAlarm: undefined,
         turn: 0,
         isPumpDeferred: false,
         isConnecting: false,
@@ -135,7 +146,7 @@ export class Sender {
   }
 
   #pump(target: Target): void {
-    while (!this.#isClosed && target.inFlightCount < this.#options.maxInFlight) {
+    while (!this.#isClosed && target.inFlight.size < this.#options.maxInFlight) {
       const connection = target.link.current;
       if (connection === undefined) return this.#connect(target);
       if (connection.isCongested) return this.#recheck(target);
@@ -166,12 +177,7 @@ export class Sender {
       },
       (error: unknown) => {
         target.isConnecting = false;
-        for (const queue of target.queues) {
-          for (let lane = queue.shift(); lane !== undefined; lane = queue.shift()) {
-            lane.isQueued = false;
-            this.#block(lane, asOttlaError(error));
-          }
-        }
+        for (const lane of takeLanes(target)) this.#block(lane, asOttlaError(error));
       },
     );
   }
@@ -183,7 +189,7 @@ export class Sender {
       const batches = this.#gatherFrom(target, target.queues[turn] as Ring<Lane>);
       if (batches.length === 0) continue;
       target.turn = (turn + 1) % ACKS_IN_TURN.length;
-      return { batches, acks: ACKS_IN_TURN[turn] as number };
+      return { batches, acks: ACKS_IN_TURN[turn] as number, sentMs: this.#context.alarms.nowMs() };
     }
     return undefined;
   }
@@ -223,7 +229,8 @@ export class Sender {
     }
   }
 
-  #dispatch(target: Target, connection: BrokerConnection, { batches, acks }: Outgoing): void {
+  #dispatch(target: Target, connection: BrokerConnection, outgoing: Outgoing): void {
+    const { batches, acks } = outgoing;
     const { requestTimeoutMs } = this.#options;
     const request = { acks, timeoutMs: requestTimeoutMs, entries: batches.map((batch) => this.#entry(batch)) };
     const bodies = batches.map((batch) => batch.bytes as Uint8Array);
@@ -232,19 +239,20 @@ export class Sender {
       batch.attempts++;
     }
     if (acks === 0) return this.#tell(connection, request, { batches, bodies });
-    target.inFlightCount++;
+    target.inFlight.add(outgoing);
+    target.slowAlarm ??= this.#context.alarms.after(SLOW_ANSWER_MS, () => this.#lookAtSlow(target));
     for (const batch of batches) batch.lane.inFlightCount++;
     connection.request(
       API.PRODUCE,
       { request, bodies, timeoutMs: requestTimeoutMs },
       {
         onAnswer: (response, _bodies, isLast) => {
-          this.#landed(target, batches);
+          this.#landed(target, outgoing);
           this.#onAnswer(batches, isLast ? response : undefined);
           this.#pump(target);
         },
         onFailure: (error, isFromBroker) => {
-          this.#landed(target, batches);
+          this.#landed(target, outgoing);
           const outcome = isFromBroker ? outcomeOfRefusal(error.code) : "unknown";
           for (const batch of batches) this.#onError(batch, { error, outcome });
           this.#pump(target);
@@ -276,9 +284,36 @@ export class Sender {
     }
   }
 
-  #landed(target: Target, batches: readonly ProduceBatch[]): void {
-    target.inFlightCount--;
-    for (const batch of batches) batch.lane.landed(batch);
+  #landed(target: Target, outgoing: Outgoing): void {
+    target.inFlight.delete(outgoing);
+    for (const batch of outgoing.batches) batch.lane.landed(batch);
+    if (target.inFlight.size > 0) return;
+    target.slowAlarm?.cancel();
+    target.slowAlarm = undefined;
+  }
+
+  #lookAtSlow(target: Target): void {
+    const [oldest] = target.inFlight;
+    target.slowAlarm = undefined;
+    if (this.#isClosed || oldest === undefined) return;
+    const { alarms, metadata } = this.#context;
+    const silentMs = alarms.nowMs() - oldest.sentMs;
+    if (silentMs >= SLOW_ANSWER_MS) {
+      const lanes = [...target.inFlight].flatMap(({ batches }) => batches.map(({ lane }) => lane));
+      for (const topic of new Set(lanes.map((lane) => lane.topic))) {
+        metadata.refreshElsewhere(topic).then(
+          () => this.#rerouteAll(target),
+          () => undefined,
+        );
+      }
+    }
+    const againMs = silentMs >= SLOW_ANSWER_MS ? SLOW_ANSWER_MS : SLOW_ANSWER_MS - silentMs;
+    target.slowAlarm = alarms.after(againMs, () => this.#lookAtSlow(target));
+  }
+
+  /** What waits there may have another leader by now. */
+  #rerouteAll(target: Target): void {
+    for (const lane of takeLanes(target)) this.route(lane);
   }
 
   #onAnswer(batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
@@ -344,7 +379,7 @@ export class Sender {
       (topic) => {
         const partition = partitionOf(topic, lane.partition);
         if (partition === undefined) this.#missing(lane, undefined);
-        else if (partition.leader < 0) this.#rehome(lane, topic);
+        else if (partition.leader < 0) this.#leaderless(lane, topic, partition);
         unblockLater();
       },
       (error: unknown) => {
@@ -352,6 +387,15 @@ export class Sender {
         unblockLater();
       },
     );
+  }
+
+  /** Metadata of this moment says so. Records that belong there and nowhere else wait for a leader, unless there can be none. */
+  #leaderless(lane: Lane, topic: TopicMetadata, partition: PartitionMetadata): void {
+    this.#rehome(lane, topic);
+    if (this.#isClosed || !isLost(partition)) return;
+    const why = named(lane, noLeader(lane.topic, partition));
+    for (const batch of lane.drain()) this.#fail(batch, why, "not appended");
+    this.#notes.forget(lane.topic, lane.partition);
   }
 
   #rehome(lane: Lane, topic: TopicMetadata): void {
@@ -374,7 +418,8 @@ export class Sender {
     const { deliveryTimeoutMs } = this.#options;
     const why = isInFlight ? undefined : lane.lastError;
     const message = `not acknowledged within ${deliveryTimeoutMs} ms${why === undefined ? "" : `: ${why.message}`}`;
-    const hint = why?.code === "NOT_LEADER_OR_FOLLOWER" ? { hint: why.hint } : {};
+    const isTelling = why !== undefined && (isLeaderless(why.code) || why.code === "NOT_ENOUGH_REPLICAS");
+    const hint = isTelling ? { hint: why.hint } : {};
     const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });
     this.#fail(batch, named(lane, error), isInFlight ? "unknown" : "not appended");
     if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
@@ -388,6 +433,14 @@ export class Sender {
   #finish(batch: ProduceBatch, fate: BatchFate): void {
     if (batch.state !== "settled") this.#settle(batch, fate);
   }
+}
+
+/** Those that have something to send; none is queued there any more. */
+function takeLanes({ queues }: Target): Lane[] {
+  const lanes = queues.flatMap((queue) => [...queue]);
+  for (const queue of queues) queue.clear();
+  for (const lane of lanes) lane.isQueued = false;
+  return lanes;
 }
 
 /** The error, saying of which partition it is. */

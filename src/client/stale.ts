@@ -7,6 +7,8 @@ export function isStale(code: ErrorName): boolean {
     case "UNKNOWN_TOPIC_OR_PARTITION":
     case "UNKNOWN_TOPIC_ID":
     case "NOT_LEADER_OR_FOLLOWER":
+    case "LEADER_NOT_AVAILABLE":
+    case "NO_INTACT_REPLICA":
     case "FENCED_LEADER_EPOCH":
     case "UNKNOWN_LEADER_EPOCH":
     case "CONNECTION_LOST":
