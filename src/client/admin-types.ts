@@ -16,13 +16,80 @@ export interface TopicInfo {
 
 export interface PartitionInfo {
   readonly index: number;
-  /** NONE, or what is wrong with it; STORAGE_ERROR beside a leader: it met damage when it read, and goes on serving the rest. */
+  /** NONE, or what is wrong with it. LEADER_NOT_AVAILABLE: no replica that may lead is up. NO_INTACT_REPLICA: none is left that has everything. */
   readonly error: ErrorName;
   /** -1 = none. */
   readonly leader: number;
   readonly leaderEpoch: number;
+  /** The first one is preferred as leader. */
   readonly replicas: readonly number[];
+  /** Replicas in sync: what is acknowledged with acks "all" is on the disk of each. */
   readonly isr: readonly number[];
+  /** Not in sync any more, but with all that was acknowledged: may lead when no replica in sync is left (KIP-966). */
+  readonly elr: readonly number[];
+  /** Raised by every change of leader, ISR or ELR; -1 = not known. */
+  readonly partitionEpoch: number;
+  /** In-sync replicas that a write needs; -1 = not known. */
+  readonly minIsr: number;
+  /** Leader epoch of the last unclean election, in which acknowledged records may have been lost; -1 = never. */
+  readonly uncleanEpoch: number;
+}
+
+/** How far a replica is, as the leader sees it. */
+export interface ReplicaProgress {
+  readonly nodeId: number;
+  readonly isInSync: boolean;
+  /** Exclusive; null = not known. */
+  readonly endOffset: number | null;
+  readonly durableEnd: number | null;
+  /** Records of the leader that are not on its disk; null = not known. */
+  readonly lag: number | null;
+  /** Since it last had on its disk all that the leader had; null = not known. */
+  readonly caughtUpMsAgo: number | null;
+}
+
+/** A partition with what only its leader knows; null where that is not known. */
+export interface PartitionState extends PartitionInfo {
+  readonly startOffset: number | null;
+  /** Exclusive: what is below can be read. */
+  readonly highWatermark: number | null;
+  /** Exclusive, of the leader's log. */
+  readonly endOffset: number | null;
+  readonly durableEnd: number | null;
+  /** In the order of `replicas`. */
+  readonly progress: readonly ReplicaProgress[];
+  /** Why the leader's part is not known; not there: it is. */
+  readonly unknown?: OttlaError;
+}
+
+export interface DescribePartitionsOptions extends CallOptions {
+  /** Default: all. */
+  readonly partitions?: readonly number[];
+}
+
+export interface ElectOptions extends CallOptions {
+  /** Default: every topic; an unclean election takes one. */
+  readonly topic?: string;
+  /** Default: all of the topic. */
+  readonly partitions?: readonly number[];
+  /** Of an unclean election: who is to lead; default: the controller chooses. */
+  readonly nodeId?: number;
+}
+
+export interface Election {
+  readonly topic: string;
+  readonly partition: number;
+  /** Who leads now; -1 = nobody. */
+  readonly leader: number;
+  /** Why it was not elected as asked; not there: it was. ELECTION_NOT_NEEDED: it was so already. */
+  readonly error?: OttlaError;
+}
+
+export interface Elections {
+  /** The partitions that were named, or else those that were not already as asked. */
+  readonly elections: readonly Election[];
+  /** More of them that are not listed. */
+  readonly omitted: number;
 }
 
 export interface PartitionOffsets {
@@ -138,7 +205,7 @@ export interface ReadOptions extends CallOptions {
 export interface CreateTopicOptions extends CallOptions {
   /** Default: the broker's num.partitions. */
   readonly partitions?: number;
-  /** Copies of each partition. This release keeps one: 1, which is also the default. */
+  /** Copies of each partition, each on a node of its own. Default: the cluster's default.replication.factor (3), or what brokers there are. */
   readonly replicationFactor?: number;
   readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
   /** A topic of this name is taken as it is, whatever its partitions and settings. */
@@ -193,6 +260,16 @@ export interface Admin {
   describeMetadata(query?: MetadataQuery): Promise<MetadataView>;
   /** Asks the leaders of all partitions; rejects when one stays without a leader. */
   offsets(topic: string, options?: OffsetsOptions): Promise<PartitionOffsets[]>;
+  /**
+   * Asks the leaders, all at once, how far the replicas are. What a leader does not say within `timeoutMs` (default 3,000) is null; rejects
+   * only with UNKNOWN_TOPIC_OR_PARTITION and when no broker answers at all.
+   */
+  describePartitions(topic: string, options?: DescribePartitionsOptions): Promise<PartitionState[]>;
+  /**
+   * "preferred": the first replica leads, where it is in sync. "unclean": a partition that nobody can lead is given to a replica that may
+   * lack acknowledged records: those are lost for good. Rejects when the whole was refused; each partition has an error of its own.
+   */
+  electLeaders(kind: "preferred" | "unclean", options?: ElectOptions): Promise<Elections>;
 
   /** All of the changes or none. */
   alterTopicConfigs(topic: string, changes: ConfigChanges, options?: AlterOptions): Promise<void>;

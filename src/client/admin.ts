@@ -10,6 +10,7 @@ import {
 import { orAborted } from "./aborted.ts";
 import { alterConfigs, describeConfigs } from "./admin-configs.ts";
 import * as cluster from "./admin-cluster.ts";
+import { describePartitions, electLeaders } from "./admin-partitions.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type {
   Admin,
@@ -22,10 +23,14 @@ import type {
   ConfigOwner,
   CreateTopicOptions,
   DeleteTopicOptions,
+  DescribePartitionsOptions,
+  Elections,
+  ElectOptions,
   MetadataQuery,
   MetadataView,
   OffsetsOptions,
   PartitionOffsets,
+  PartitionState,
   QuorumInfo,
   ReadOptions,
   TopicInfo,
@@ -169,6 +174,15 @@ export class AdminImpl implements Admin {
     return partitions.map(({ index }, at) => offsetsOf(index, found.slice(2 * at, 2 * at + 2)));
   }
 
+  async describePartitions(topic: string, options: DescribePartitionsOptions = {}): Promise<PartitionState[]> {
+    checkTopicName(topic);
+    return await describePartitions(this.#context, topic, options);
+  }
+
+  async electLeaders(kind: "preferred" | "unclean", options: ElectOptions = {}): Promise<Elections> {
+    return await electLeaders(this.#context, kind, options);
+  }
+
   async alterTopicConfigs(topic: string, changes: ConfigChanges, options: AlterOptions = {}): Promise<void> {
     checkTopicName(topic);
     await alterConfigs(this.#context, { owner: { topic }, changes, options });
@@ -303,6 +317,10 @@ function withoutState(
     leaderEpoch: -1,
     replicas: [],
     isr: [],
+    elr: [],
+    partitionEpoch: -1,
+    minIsr: -1,
+    uncleanEpoch: -1,
   }));
   const values = Object.fromEntries(configs.map(({ key, value }) => [key, value]));
   const maxMessageBytes = Number(values["max.message.bytes"] ?? -1);

@@ -5,7 +5,11 @@ import type { Admin, TopicInfo } from "./admin-types.ts";
 
 export type * from "./admin-types.ts";
 
-/** 0: no answer. 1: the leader wrote it (survives a killed process). "all": every in-sync replica synced it (survives power loss). */
+/**
+ * What an acknowledgement is worth. 0: there is none; a send resolves when it is handed over. 1: the leader wrote it: survives kill -9 of its
+ * process; lost where the leader's machine loses power, or another replica leads before it has been copied. "all": on the disk of every replica
+ * in sync, at least min.insync.replicas: survives everything that leaves one of them.
+ */
 export type Acks = 0 | 1 | "all";
 
 export type Headers = readonly (readonly [key: string, value: Uint8Array | null])[];

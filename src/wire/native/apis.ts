@@ -6,6 +6,7 @@ import type * as quorum from "./quorum-apis.ts";
 import type * as replication from "./replication-apis.ts";
 
 export type { ChangeQuorumRequest, QuorumRole } from "./quorum-apis.ts";
+export type { ElectLeadersRequest } from "./replication-apis.ts";
 
 export const API = {
   HELLO: 1,
