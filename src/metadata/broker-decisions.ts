@@ -1,10 +1,10 @@
-// Decisions about the cluster and its brokers: its first record, its version, who is registered, fenced and unfenced, who leads.
+// Decisions about the cluster and its brokers: its first record, its version, who is registered, fenced and unfenced.
 import { addressFault } from "../model/address.ts";
-import type { ClusterId, DirectoryId, IncarnationId, NodeId, TopicId } from "../model/ids.ts";
+import type { ClusterId, DirectoryId, IncarnationId, NodeId } from "../model/ids.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
-import type { BrokerImage, MetadataImage, TopicImage } from "./image.ts";
+import type { BrokerImage, MetadataImage } from "./image.ts";
 import { SUPPORTED_METADATA_VERSIONS } from "./records.ts";
-import type { FenceReason, MetadataRecord, PartitionChange, RestartClaim, VersionRange } from "./records.ts";
+import type { FenceReason, MetadataRecord, RestartClaim, VersionRange } from "./records.ts";
 
 /** The first record of a new cluster (D-20). None when there is one: another leader may have been first. */
 export function decideCluster(
@@ -149,7 +149,7 @@ export interface FenceWish {
   readonly reason: FenceReason;
 }
 
-/** Fences many brokers in one command; each of them loses every leadership in it. Those that are fenced already are left out. */
+/** Fences many brokers in one command; each of them leaves every ISR in it, and what it led others lead. Those that are fenced already are left out. */
 export function decideFence(image: MetadataImage, wishes: readonly FenceWish[]): Decision {
   const records: MetadataRecord[] = [];
   const seen = new Set<NodeId>();
@@ -214,17 +214,11 @@ export interface UnfenceWish {
   readonly isConfirmed: boolean;
   /** The broker has applied every entry below this. */
   readonly appliedEnd: number;
-  /** False for a replica whose log is damaged (D-17): it is not elected. Default: all are whole. */
-  readonly isWhole?: (topicId: TopicId, partition: number) => boolean;
 }
-
-/** Bound of one command: 10,000 elections take 0.6 MB. */
-export const ELECTIONS_PER_COMMAND = 10_000;
 
 /**
  * What a heartbeat of a broker that wants to serve asks for: unfences it once it holds its present epoch durably and has applied its own
- * registration (R-64), and makes it leader, in new epochs, of the leaderless partitions whose ISR holds it. With more of those than one command
- * takes, the next call gives the next ones; no records: nothing is left to do.
+ * registration (R-64). Elections follow when that is applied. No records: not yet, or nothing is left to do.
  */
 export function decideUnfence(image: MetadataImage, wish: UnfenceWish): Decision {
   const { nodeId } = wish;
@@ -234,26 +228,8 @@ export function decideUnfence(image: MetadataImage, wish: UnfenceWish): Decision
     return refused("STALE_BROKER_EPOCH", `node ${nodeId} is ${present}, not in ${wish.brokerEpoch}`);
   }
   const { brokerEpoch } = broker;
-  if (broker.isFenced && (!wish.isConfirmed || wish.appliedEnd <= brokerEpoch)) return accepted();
-  const elections = electionsFor(image, wish);
-  return broker.isFenced
-    ? accepted({ type: "unfence-broker", version: 1, nodeId, brokerEpoch }, ...elections)
-    : accepted(...elections);
-}
-
-function electionsFor(image: MetadataImage, { nodeId, isWhole = () => true }: UnfenceWish): MetadataRecord[] {
-  const byTopic = new Map<TopicImage, PartitionChange[]>();
-  let left = ELECTIONS_PER_COMMAND;
-  for (const { topic, partition } of image.leaderlessOn(nodeId)) {
-    if (left === 0) break;
-    if (!isWhole(topic.topicId, partition.index)) continue;
-    left--;
-    const { index, isr, partitionEpoch } = partition;
-    const changes = byTopic.get(topic) ?? [];
-    changes.push({ partition: index, leader: nodeId, isr, partitionEpoch });
-    byTopic.set(topic, changes);
-  }
-  return [...byTopic].map(([{ topicId }, changes]) => ({ type: "partition-change", version: 1, topicId, changes }));
+  if (!broker.isFenced || !wish.isConfirmed || wish.appliedEnd <= brokerEpoch) return accepted();
+  return accepted({ type: "unfence-broker", version: 1, nodeId, brokerEpoch });
 }
 
 const includes = ({ min, max }: VersionRange, version: number): boolean => min <= version && version <= max;

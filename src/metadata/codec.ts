@@ -4,8 +4,8 @@ import { bytesEqual, utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { MetadataRecord, MetadataRecordType, VersionRange } from "./records.ts";
-import { type Fields, faultyField, isConfigs, isListOf, isNullOr, isNumber, isObject, isObjectOf } from "./shapes.ts";
-import { isOneOf, isText, isTimestamp, isUuid } from "./shapes.ts";
+import { type Fields, faultyField, isConfigs, isFlag, isListOf, isNullOr, isNumber, isObject } from "./shapes.ts";
+import { isObjectOf, isOneOf, isText, isTimestamp, isUuid } from "./shapes.ts";
 
 const COMMAND_VERSION = 1;
 
@@ -15,6 +15,8 @@ const CHANGE: Fields = {
   partition: isNumber,
   leader: isNullOr(isNumber),
   isr: isListOf(isNumber),
+  elr: isListOf(isNumber),
+  isUnclean: isFlag,
   partitionEpoch: isNumber,
 };
 
@@ -43,7 +45,6 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
       name: isText,
       configs: isConfigs,
       replicationFactor: isNumber,
-      minIsr: isNumber,
       replicas: isListOf(isListOf(isNumber)),
       timestampMs: isTimestamp,
     },

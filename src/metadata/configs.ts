@@ -32,6 +32,20 @@ export const RUNTIME_CONFIGS: Readonly<Record<RuntimeConfigKey, RuntimeConfig>> 
     scopes: ["cluster"],
     takesEffect: "for topics created afterwards without a number of partitions",
   },
+  "min.insync.replicas": {
+    min: 1,
+    max: 32_767,
+    unit: "count",
+    scopes: ["topic", "cluster"],
+    takesEffect: "at once, for what is not committed yet; never more than the replication factor",
+  },
+  "allow.acks.below.min.isr": {
+    min: 0,
+    max: 1,
+    unit: "count",
+    scopes: ["topic"],
+    takesEffect: "for batches that arrive afterwards",
+  },
   "max.message.bytes": {
     min: 128,
     max: 64 * MiB,

@@ -3,7 +3,6 @@
 export { type Decision } from "./decision.ts";
 export {
   BROKERS_MAX,
-  ELECTIONS_PER_COMMAND,
   type FenceWish,
   type RegistrationWish,
   type UnfenceWish,
@@ -23,6 +22,25 @@ export {
   decideRemoval,
   decideSettled,
   decideTopic,
-  minIsrOf,
 } from "./topic-decisions.ts";
+export { effectiveMinIsr, minIsrOf } from "./partition-rules.ts";
+export {
+  type AlterContext,
+  type BalanceWish,
+  type DamageKnown,
+  type DamageWish,
+  type Elections,
+  type ElectionsDecision,
+  type IsrSender,
+  type IsrWish,
+  PartitionChanges,
+  type PartitionRef,
+  type Verdict,
+  alterPartition,
+  decideAlterPartition,
+  decideBalance,
+  decideDamage,
+  decideElections,
+  isCounted,
+} from "./partition-decisions.ts";
 export { decideBrokerConfigs, decideTopicConfigs } from "./config-decisions.ts";

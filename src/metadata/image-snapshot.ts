@@ -5,9 +5,19 @@ import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId } from "../model/ids.ts";
 import type { BrokerImage, ClusterImage, PartitionImage, RequestImage } from "./image-types.ts";
 import type { TombstoneImage, TopicImage } from "./image-types.ts";
+import { partitionFault } from "./partition-rules.ts";
 import type { Configs, VersionRange } from "./records.ts";
-import { type Fields, faultyField, isConfigs, isFlag, isListOf, isNullOr, isNumber, isObject } from "./shapes.ts";
-import { isObjectOf, isOneOf, isText, isTimestamp, isTuple, isUuid } from "./shapes.ts";
+import {
+  type Fields,
+  faultyField,
+  isConfigs,
+  isFlag,
+  isListOf,
+  isNullOr,
+  isNumber,
+  isNumberOrMinusOne,
+} from "./shapes.ts";
+import { isObject, isObjectOf, isOneOf, isText, isTimestamp, isTuple, isUuid } from "./shapes.ts";
 
 export interface SnapshotParts {
   readonly endOffset: number;
@@ -27,10 +37,12 @@ export interface SnapshotParts {
 type PartitionTuple = readonly [
   replicas: readonly NodeId[],
   isr: readonly NodeId[],
+  elr: readonly NodeId[],
   minIsr: number,
   leader: NodeId | null,
   leaderEpoch: LeaderEpoch,
   partitionEpoch: number,
+  uncleanEpoch: number,
 ];
 
 /** Bound: requests remembered, the newest. A client has given up on an older one long ago. */
@@ -75,8 +87,8 @@ function brokerText(broker: BrokerImage, version: number): string {
 export function topicText(topic: TopicImage): string {
   const { topicId, name, configs, replicationFactor, createdMs, isDeleting } = topic;
   const partitions = topic.partitions.map((partition): PartitionTuple => {
-    const { replicas, isr, minIsr, leader, leaderEpoch, partitionEpoch } = partition;
-    return [replicas, isr, minIsr, leader, leaderEpoch, partitionEpoch];
+    const { replicas, isr, elr, minIsr, leader, leaderEpoch, partitionEpoch, uncleanEpoch } = partition;
+    return [replicas, isr, elr, minIsr, leader, leaderEpoch, partitionEpoch, uncleanEpoch];
   });
   return JSON.stringify({
     topicId,
@@ -115,7 +127,8 @@ const BROKER_V1: Fields = {
 };
 const FENCED_FOR = isNullOr(isOneOf("session", "refused", "shutdown", "replaced"));
 
-const PARTITION = isTuple(isListOf(isNumber), isListOf(isNumber), isNumber, isNullOr(isNumber), isNumber, isNumber);
+const NODES = isListOf(isNumber);
+const PARTITION = isTuple(NODES, NODES, NODES, isNumber, isNullOr(isNumber), isNumber, isNumber, isNumberOrMinusOne);
 
 function fieldsOf(broker: Fields): Fields {
   return {
@@ -186,8 +199,8 @@ function checkedSnapshot(value: unknown, supported: VersionRange): Stored {
 }
 
 function partitionOfTuple(tuple: PartitionTuple, index: number): PartitionImage {
-  const [replicas, isr, minIsr, leader, leaderEpoch, partitionEpoch] = tuple;
-  return { index, replicas, isr, minIsr, leader, leaderEpoch, partitionEpoch };
+  const [replicas, isr, elr, minIsr, leader, leaderEpoch, partitionEpoch, uncleanEpoch] = tuple;
+  return { index, replicas, isr, elr, minIsr, leader, leaderEpoch, partitionEpoch, uncleanEpoch };
 }
 
 /** What breaks a guarantee of the image. */
@@ -210,19 +223,14 @@ function inconsistency(parts: SnapshotParts): string | undefined {
     return "a broker configuration of nothing";
   const requestIds = new Set(requests.map(({ requestId }) => requestId));
   if (requestIds.size < requests.length || requests.length > REQUESTS_MAX) return "requests too many or twice";
-  for (const topic of topics) {
-    const broken = topic.partitions.find((partition) => !isSoundPartition(partition, known));
-    if (broken !== undefined) return `replicas, ISR and leader of ${topic.name}-${broken.index} do not fit`;
+  const isActive = (nodeId: NodeId): boolean => known.get(nodeId)?.isFenced === false;
+  for (const { name, partitions } of topics) {
+    for (const partition of partitions) {
+      const fault = partitionFault(partition, isKnown, isActive);
+      if (fault !== undefined) return `${name}-${partition.index}: ${fault}`;
+    }
   }
   return undefined;
-}
-
-function isSoundPartition(partition: PartitionImage, brokers: ReadonlyMap<NodeId, BrokerImage>): boolean {
-  const { replicas, isr, leader } = partition;
-  if (replicas.length === 0) return false;
-  if (new Set(replicas).size < replicas.length || new Set(isr).size < isr.length) return false;
-  if (!isr.every((nodeId) => replicas.includes(nodeId) && brokers.has(nodeId))) return false;
-  return leader === null || (isr.includes(leader) && brokers.get(leader)?.isFenced === false);
 }
 
 function isAscending<T extends number | string>(values: readonly T[]): boolean {

@@ -1,6 +1,6 @@
 // The tables of the metadata image and everything that reads them. What changes them is in image.ts.
 import { assert } from "../base/assert.ts";
-import type { NodeId, TopicId, Uuid } from "../model/ids.ts";
+import type { BrokerEpoch, NodeId, TopicId, Uuid } from "../model/ids.ts";
 import { REQUESTS_MAX, type SnapshotParts, encodeSnapshot, snapshotText } from "./image-snapshot.ts";
 import { sortedConfigs, topicText } from "./image-snapshot.ts";
 import type { BrokerImage, ClusterImage, PartitionImage, PartitionPlace, RequestImage } from "./image-types.ts";
@@ -35,6 +35,7 @@ export class ImageTables {
   /** True while, and for ever after, a command was applied in part. */
   protected isBroken = false;
   protected readonly index = new PartitionIndex();
+  protected readonly touchedNow = new Set<Slot>();
   readonly #brokers = new Map<NodeId, BrokerImage>();
   readonly #topics = new Map<TopicId, TopicEntry>();
   readonly #byName = new Map<string, TopicEntry>();
@@ -44,6 +45,7 @@ export class ImageTables {
   readonly #brokerConfigs = new Map<NodeId | null, Configs>();
   /** In the order of the log. */
   readonly #requests = new Map<Uuid, RequestImage>();
+  #active: ReadonlyMap<NodeId, BrokerEpoch> | undefined;
   #sortedEntries: readonly TopicEntry[] | undefined;
   #sortedNames: readonly string[] | undefined;
   #partitionCount = 0;
@@ -119,21 +121,38 @@ export class ImageTables {
   requestOf(requestId: Uuid): RequestImage | undefined {
     return this.#requests.get(requestId);
   }
+  /** Unfenced brokers with their broker epochs: one object for as long as these stay the same. */
+  get active(): ReadonlyMap<NodeId, BrokerEpoch> {
+    this.#active ??= new Map(unfencedOf(this.#brokers.values()));
+    return this.#active;
+  }
+  /** Places of the partitions that the last command created or changed, of removed topics too. */
+  get touched(): ReadonlySet<Slot> {
+    return this.touchedNow;
+  }
   /** Partitions that the broker has a replica of, of topics that are not being deleted. */
   heldCount(nodeId: NodeId): number {
     return this.index.liveCount(nodeId);
+  }
+  /** Of these, those of which it is the first replica. */
+  firstCount(nodeId: NodeId): number {
+    return this.index.firstCount(nodeId);
   }
   /** Partitions that the broker leads, of deleting topics too. */
   ledCount(nodeId: NodeId): number {
     return this.index.led(nodeId).size;
   }
   /** Every partition that the broker has a replica of, those of deleting topics too. The image must not change meanwhile. */
-  *partitionsOn(nodeId: NodeId): IterableIterator<PartitionPlace> {
-    for (const slot of this.index.held(nodeId)) yield { topic: slot.topic, partition: partitionOf(slot) };
+  partitionsOn(nodeId: NodeId): IterableIterator<PartitionPlace> {
+    return placesOf(this.index.held(nodeId));
   }
-  /** Every partition without a leader whose ISR has the broker, deleting topics left out. The image must not change meanwhile. */
-  *leaderlessOn(nodeId: NodeId): IterableIterator<PartitionPlace> {
-    for (const slot of this.index.waiting(nodeId)) yield { topic: slot.topic, partition: partitionOf(slot) };
+  /** Every partition that nobody leads, deleting topics left out. The image must not change meanwhile. */
+  leaderless(): IterableIterator<PartitionPlace> {
+    return placesOf(this.index.leaderless);
+  }
+  /** Every partition that its first replica could lead, and another does, deleting topics left out. The image must not change meanwhile. */
+  astray(): IterableIterator<PartitionPlace> {
+    return placesOf(this.index.astray);
   }
 
   /** The whole image: equal images are equal bytes (invariant 39). */
@@ -152,6 +171,7 @@ export class ImageTables {
   }
 
   protected putBroker(broker: BrokerImage): void {
+    this.#active = undefined;
     const before = this.#brokers.get(broker.nodeId);
     if (before !== undefined) this.#byDirectory.delete(before.directoryId);
     this.#brokers.set(broker.nodeId, broker);
@@ -159,6 +179,7 @@ export class ImageTables {
   }
 
   protected removeBroker({ nodeId, directoryId }: BrokerImage): void {
+    this.#active = undefined;
     this.#brokers.delete(nodeId);
     this.#byDirectory.delete(directoryId);
     this.#brokerConfigs.delete(nodeId);
@@ -197,7 +218,10 @@ export class ImageTables {
     this.#topics.set(topic.topicId, entry);
     this.#byName.set(topic.name, entry);
     this.#byMetricName.set(metricNameOf(topic.name), entry);
-    for (const slot of slots) this.index.add(slot);
+    for (const slot of slots) {
+      this.index.add(slot);
+      this.touchedNow.add(slot);
+    }
     this.#partitionCount += slots.length;
     if (!topic.isDeleting) this.#livePartitionCount += slots.length;
     this.#forgetOrder();
@@ -205,7 +229,10 @@ export class ImageTables {
 
   /** A retired one. */
   protected removeTopic({ topic, slots }: TopicEntry): void {
-    for (const slot of slots) this.index.remove(slot);
+    for (const slot of slots) {
+      this.index.remove(slot);
+      this.touchedNow.add(slot);
+    }
     this.#topics.delete(topic.topicId);
     this.#byName.delete(topic.name);
     this.#byMetricName.delete(metricNameOf(topic.name));
@@ -234,6 +261,7 @@ export class ImageTables {
     this.index.unlink(slot, before);
     entry.topic.partitions[after.index] = after;
     this.index.link(slot, after);
+    this.touchedNow.add(slot);
     entry.hash = undefined;
   }
 
@@ -266,6 +294,14 @@ export class ImageTables {
     this.#sortedEntries = undefined;
     this.#sortedNames = undefined;
   }
+}
+
+function* placesOf(slots: Iterable<Slot>): IterableIterator<PartitionPlace> {
+  for (const slot of slots) yield { topic: slot.topic, partition: partitionOf(slot) };
+}
+
+function* unfencedOf(brokers: Iterable<BrokerImage>): IterableIterator<readonly [NodeId, BrokerEpoch]> {
+  for (const { nodeId, brokerEpoch, isFenced } of brokers) if (!isFenced) yield [nodeId, brokerEpoch];
 }
 
 function* topicsOf(entries: Iterable<TopicEntry>): IterableIterator<TopicImage> {

@@ -29,23 +29,28 @@ export interface BrokerImage {
   readonly address: string;
   readonly metadataVersions: VersionRange;
   readonly registeredMs: number;
-  /** A fenced broker leads nothing. */
+  /** A fenced broker leads nothing and is in no ISR. */
   readonly isFenced: boolean;
   /** Why; null when it is not fenced, has just registered, or nothing was said (before metadata.version 2). */
   readonly fencedFor: FenceReason | null;
 }
 
-/** Leader, ISR and min ISR of one moment belong together: replaced as a whole, never changed (D-5). */
+/** Leader, ISR, ELR and min ISR of one moment belong together: replaced as a whole, never changed (D-5). */
 export interface PartitionImage {
   readonly index: number;
   readonly replicas: readonly NodeId[];
-  /** Empty: every replica lost its disk (D-6). Nobody can lead such a partition. */
+  /** In sync, all of them active; none without a leader. */
   readonly isr: readonly NodeId[];
+  /** Eligible: not in sync, dead or alive, and yet with all that is committed. With nobody in sync and nobody eligible, no one can lead. */
+  readonly elr: readonly NodeId[];
+  /** Effective (D-5). */
   readonly minIsr: number;
   readonly leader: NodeId | null;
   readonly leaderEpoch: LeaderEpoch;
   /** Raised by every change of this object. */
   readonly partitionEpoch: number;
+  /** Leader epoch since which committed records may be missing: of the last unclean election, or unsafe recovery of the quorum. -1: never (D-9). */
+  readonly uncleanEpoch: number;
 }
 
 export interface TopicImage {

@@ -3,14 +3,16 @@
 import { assertNever } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
-import { type LeaderEpoch, type NodeId, type TopicId, toBrokerEpoch } from "../model/ids.ts";
+import { type NodeId, type TopicId, toBrokerEpoch } from "../model/ids.ts";
 import { decodeSnapshot } from "./image-snapshot.ts";
 import { ImageTables, type TopicEntry } from "./image-tables.ts";
-import type { BrokerImage, PartitionImage } from "./image-types.ts";
+import type { BrokerImage, PartitionImage, TopicImage } from "./image-types.ts";
 import { partitionOf, type Slot } from "./partition-index.ts";
+import { changed, effectiveMinIsr, elected, partitionFault, type Standing } from "./partition-rules.ts";
+import { withEpochsRaised, withMinIsr, withoutMember } from "./partition-rules.ts";
 import { FIRST_LEADER_EPOCH, SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { BrokerConfigRecord, ClusterRecord, FenceBrokerRecordV1, FenceBrokerRecordV2 } from "./records.ts";
-import type { MetadataRecord, MetadataVersionRecord, PartitionChange, PartitionChangeRecord } from "./records.ts";
+import type { MetadataRecord, MetadataVersionRecord, PartitionChangeRecord, TopicConfigRecord } from "./records.ts";
 import type {
   RegisterBrokerRecord,
   RequestRecord,
@@ -19,6 +21,9 @@ import type {
   TopicRemovedRecord,
 } from "./records.ts";
 import type { UnfenceBrokerRecord, UnregisterBrokerRecord, UnsafeRecoveryRecord, VersionRange } from "./records.ts";
+
+/** Of a topic, or of the cluster. */
+const MIN_ISR = "min.insync.replicas";
 
 export { metricNameOf } from "./image-tables.ts";
 export type {
@@ -30,11 +35,15 @@ export type {
   TombstoneImage,
   TopicImage,
 } from "./image-types.ts";
+export type { Slot } from "./partition-index.ts";
 
 /**
- * Guarantees: 1. the first record applied is the cluster record, and no other is one. 2. A partition's leader epoch only grows, and a broker's
- * epoch too. 3. A leader is an unfenced broker and in the ISR; the ISR is part of the replicas, and all of it are registered brokers. 4. Names and
- * topic ids are unique, deleting topics included. 5. A directory id belongs to one node. 6. Equal contents encode to equal bytes.
+ * Guarantees: 1. the first record applied is the cluster record, and no other is one. 2. A partition's leader epoch grows
+ * with each change of its leader, its partition epoch with each change, a broker's epoch with each incarnation. 3. ISR and ELR are parts of the
+ * replicas without a common member; all of them are registered brokers, all of the ISR unfenced ones; the leader is in the ISR, and there is none only
+ * while the ISR is empty; the ELR is empty while the ISR has min ISR members. 4. Names and topic ids are unique, deleting topics included. 5. A
+ * directory id belongs to one node. 6. Equal contents encode to equal bytes.
+ * What a record of a broker or of configuration means for partitions follows when it is applied (partition-rules.ts): one small record for all.
  */
 export class MetadataImage extends ImageTables {
   /** Throws DATA_DAMAGED or DATA_DIR_NEWER, and nothing else. */
@@ -48,12 +57,14 @@ export class MetadataImage extends ImageTables {
     for (const tombstone of parts.tombstones) image.putTombstone(tombstone);
     for (const { nodeId, configs } of parts.brokerConfigs) image.putBrokerConfigs(nodeId, configs);
     for (const request of parts.requests) image.putRequest(request);
+    image.touchedNow.clear();
     return image;
   }
 
   /** A committed entry that is no command. */
   skip(index: number): void {
     this.#assertNext(index);
+    this.touchedNow.clear();
     this.nextIndex = index + 1;
   }
 
@@ -64,6 +75,7 @@ export class MetadataImage extends ImageTables {
   apply(index: number, records: readonly MetadataRecord[]): void {
     this.#assertNext(index);
     this.isBroken = true;
+    this.touchedNow.clear();
     for (const record of records) this.#applyOne(index, record);
     this.isBroken = false;
     this.nextIndex = index + 1;
@@ -102,7 +114,7 @@ export class MetadataImage extends ImageTables {
       case "topic":
         return this.#addTopic(index, record);
       case "topic-config":
-        return this.putTopicConfigs(this.#known(index, record.topicId), record.configs);
+        return this.#configureTopic(this.#known(index, record.topicId), record);
       case "broker-config":
         return this.#configureBroker(index, record);
       case "delete-topic":
@@ -114,7 +126,7 @@ export class MetadataImage extends ImageTables {
       case "request":
         return this.#rememberRequest(index, record);
       case "unsafe-recovery":
-        return this.#recoverUnsafely(record);
+        return this.#recoverUnsafely(index, record);
       default:
         return assertNever(record);
     }
@@ -131,7 +143,7 @@ export class MetadataImage extends ImageTables {
     this.clusterNow = { ...cluster, metadataVersion };
   }
 
-  /** D-1: before partition {leader 1, epoch 4}, after node 1 registers again {leader null, epoch 5}; its election then gives epoch 6. */
+  /** D-1: before {leader 1, epoch 4, ISR {1,2}}; after node 1 registers again {leader 2, epoch 5, ISR {2}}. Alone: {nobody, 5, {}}, then {1, 6, {1}}. */
   #registerBroker(index: number, record: RegisterBrokerRecord): void {
     const { nodeId, directoryId, incarnationId, restart, address, metadataVersions, timestampMs } = record;
     const before = this.broker(nodeId);
@@ -145,13 +157,11 @@ export class MetadataImage extends ImageTables {
     const isDiskChanged = restart === "changed-disk";
     if (before !== undefined && before.directoryId !== directoryId && !isDiskChanged)
       throw misfit(index, `node ${nodeId} has another directory`);
-    if (!mutant("D-1")) this.#takeLeaderships(index, nodeId);
-    if (isDiskChanged) this.#leaveIsrs(index, nodeId);
     this.putBroker({
       nodeId,
       directoryId,
       incarnationId,
-      brokerEpoch: toBrokerEpoch(index),
+      brokerEpoch: mutant("M31") && before !== undefined ? before.brokerEpoch : toBrokerEpoch(index),
       // Nothing was confirmed on a disk that is new here, or that is an older copy and was just struck from every ISR.
       confirmedEpoch: isDiskChanged ? null : (before?.confirmedEpoch ?? null),
       restart,
@@ -161,23 +171,28 @@ export class MetadataImage extends ImageTables {
       isFenced: true,
       fencedFor: null,
     });
+    const isTrusted = restart !== "power-loss" || !mutant("D-6p");
+    if (isDiskChanged || !mutant("D-1")) this.#leavePartitions(index, nodeId, isDiskChanged || !isTrusted);
   }
 
   #fenceBroker(index: number, record: FenceBrokerRecordV1 | FenceBrokerRecordV2): void {
     const broker = this.#inEpoch(index, record);
-    this.#takeLeaderships(index, record.nodeId);
     this.putBroker({ ...broker, isFenced: true, fencedFor: record.version === 1 ? null : record.reason });
+    this.#leavePartitions(index, record.nodeId, false);
   }
 
   #unfenceBroker(index: number, record: UnfenceBrokerRecord): void {
+    const { nodeId, brokerEpoch } = record;
     const broker = this.#inEpoch(index, record);
-    this.putBroker({ ...broker, confirmedEpoch: record.brokerEpoch, isFenced: false, fencedFor: null });
+    this.putBroker({ ...broker, confirmedEpoch: brokerEpoch, isFenced: false, fencedFor: null });
+    for (const slot of [...(mutant("M8") ? this.index.held(nodeId) : this.index.waiting(nodeId))])
+      this.#elect(index, slot, partitionOf(slot));
   }
 
   #unregisterBroker(index: number, record: UnregisterBrokerRecord): void {
     const broker = this.#inEpoch(index, record);
     if (!broker.isFenced) throw misfit(index, `broker ${record.nodeId} is not fenced`);
-    this.#leaveIsrs(index, record.nodeId);
+    this.#leavePartitions(index, record.nodeId, true);
     this.removeBroker(broker);
   }
 
@@ -188,22 +203,23 @@ export class MetadataImage extends ImageTables {
     return broker;
   }
 
-  #takeLeaderships(index: number, nodeId: NodeId): void {
-    for (const slot of [...this.index.led(nodeId)])
-      this.#replace(index, slot, { leader: null, isr: partitionOf(slot).isr });
-  }
-
-  /** D-6. An ISR may end empty: such a partition has nobody who holds its records. */
-  #leaveIsrs(index: number, nodeId: NodeId): void {
+  /** The broker is fenced by now. */
+  #leavePartitions(index: number, nodeId: NodeId, isDataLost: boolean): void {
     for (const slot of this.index.held(nodeId)) {
-      const { leader, isr } = partitionOf(slot);
-      if (isr.includes(nodeId)) this.#replace(index, slot, { leader, isr: isr.filter((member) => member !== nodeId) });
+      const partition = partitionOf(slot);
+      const isConcerned = partition.isr.includes(nodeId) || (isDataLost && partition.elr.includes(nodeId));
+      if (isConcerned) this.#elect(index, slot, withoutMember(partition, nodeId, isDataLost));
     }
   }
 
-  #replace(index: number, slot: Slot, change: Pick<PartitionChange, "leader" | "isr">): void {
-    this.putPartition(this.#known(index, slot.topic.topicId), changed(partitionOf(slot), change));
+  #elect(index: number, slot: Slot, standing: Standing): void {
+    const partition = partitionOf(slot);
+    const after = elected(partition, standing, this.#isActive);
+    if (after !== partition) this.putPartition(this.#known(index, slot.topic.topicId), changed(partition, after));
   }
+
+  readonly #isActive = (nodeId: NodeId): boolean => this.broker(nodeId)?.isFenced === false;
+  readonly #isRegistered = (nodeId: NodeId): boolean => this.broker(nodeId) !== undefined;
 
   #changePartitions(index: number, record: PartitionChangeRecord): void {
     const entry = this.#known(index, record.topicId);
@@ -212,37 +228,52 @@ export class MetadataImage extends ImageTables {
       if (partition === undefined) throw misfit(index, `no partition ${change.partition} in ${entry.topic.name}`);
       if (partition.partitionEpoch !== change.partitionEpoch)
         throw misfit(index, `partition epoch ${change.partitionEpoch} has passed`);
-      const isSound = isPartOf(change.isr, partition.replicas) && change.isr.every((node) => this.broker(node));
-      if (!isSound) throw misfit(index, "an ISR that is no part of the replicas that are registered");
-      if (change.leader !== null && !this.#mayLead(change.leader, change.isr))
-        throw misfit(index, `${change.leader} may not lead`);
-      this.putPartition(entry, changed(partition, change));
+      const after = changed(partition, change, change.isUnclean);
+      const fault = partitionFault(after, this.#isRegistered, this.#isActive);
+      if (fault !== undefined) throw misfit(index, fault);
+      this.putPartition(entry, after);
     }
   }
 
-  #mayLead(leader: NodeId, isr: readonly NodeId[]): boolean {
-    return isr.includes(leader) && this.broker(leader)?.isFenced === false;
-  }
-
   #addTopic(index: number, record: TopicRecord): void {
-    const { topicId, name, configs, replicationFactor, minIsr, timestampMs } = record;
+    const { topicId, name, configs, replicationFactor, timestampMs } = record;
     const isKnown = this.topic(topicId) !== undefined || this.tombstone(topicId) !== undefined;
     if (isKnown || this.topicByName(name) !== undefined) throw misfit(index, `topic ${name} exists`);
+    const minIsr = this.#minIsrOf(record);
     const partitions = record.replicas.map((replicas, partition): PartitionImage => {
-      const leader = replicas[0];
-      const isSound = new Set(replicas).size === replicas.length && replicas.every((node) => this.broker(node));
-      if (leader === undefined || !isSound || !this.#mayLead(leader, replicas))
+      const isr = replicas.filter(this.#isActive);
+      const first = { leaderEpoch: FIRST_LEADER_EPOCH, partitionEpoch: 0, uncleanEpoch: -1 };
+      const image = { index: partition, replicas, isr, elr: [], minIsr, leader: isr[0] ?? null, ...first };
+      const isSound = image.leader !== null && replicas.every(this.#isRegistered);
+      if (!isSound || partitionFault(image, this.#isRegistered, this.#isActive) !== undefined)
         throw misfit(index, `partition ${partition} of ${name} cannot be on ${replicas.join(", ")}`);
-      const first = { leaderEpoch: FIRST_LEADER_EPOCH, partitionEpoch: 0 };
-      return { index: partition, replicas, isr: replicas, minIsr, leader, ...first };
+      return image;
     });
     const createdMs = timestampMs;
     this.putTopic({ topicId, name, configs, replicationFactor, createdMs, isDeleting: false, partitions });
   }
 
+  #minIsrOf({ replicationFactor, configs }: Pick<TopicImage, "replicationFactor" | "configs">): number {
+    return effectiveMinIsr(replicationFactor, configs[MIN_ISR], this.brokerConfigs(null)[MIN_ISR]);
+  }
+
+  #configureTopic(entry: TopicEntry, { configs }: TopicConfigRecord): void {
+    this.putTopicConfigs(entry, configs);
+    this.#deriveMinIsr(entry);
+  }
+
   #configureBroker(index: number, { nodeId, configs }: BrokerConfigRecord): void {
     if (nodeId !== null && this.broker(nodeId) === undefined) throw misfit(index, `no broker ${nodeId}`);
     this.putBrokerConfigs(nodeId, configs);
+    if (nodeId !== null) return;
+    for (const topic of this.topics) this.#deriveMinIsr(this.#known(index, topic.topicId));
+  }
+
+  /** D-5. */
+  #deriveMinIsr(entry: TopicEntry): void {
+    const minIsr = this.#minIsrOf(entry.topic);
+    for (const partition of entry.topic.partitions)
+      if (partition.minIsr !== minIsr) this.putPartition(entry, withMinIsr(partition, minIsr));
   }
 
   #removeTopic(index: number, { topicId, owed }: TopicRemovedRecord): void {
@@ -268,16 +299,11 @@ export class MetadataImage extends ImageTables {
     this.putRequest({ requestId, topicId });
   }
 
-  #recoverUnsafely({ epochsRaisedBy }: UnsafeRecoveryRecord): void {
+  #recoverUnsafely(index: number, { epochsRaisedBy }: UnsafeRecoveryRecord): void {
     for (const broker of [...this.brokers]) this.putBroker({ ...broker, isFenced: true, fencedFor: null });
-    for (const { topicId } of this.topics) {
-      const entry = this.entry(topicId);
-      for (const partition of entry?.topic.partitions ?? []) {
-        const leaderEpoch = (partition.leaderEpoch + epochsRaisedBy) as LeaderEpoch;
-        const partitionEpoch = partition.partitionEpoch + epochsRaisedBy;
-        if (entry !== undefined) this.putPartition(entry, { ...partition, leader: null, leaderEpoch, partitionEpoch });
-      }
-    }
+    for (const { topicId, partitions } of this.topics)
+      for (const partition of partitions)
+        this.putPartition(this.#known(index, topicId), withEpochsRaised(partition, epochsRaisedBy));
   }
 
   #known(index: number, topicId: TopicId): TopicEntry {
@@ -285,17 +311,6 @@ export class MetadataImage extends ImageTables {
     if (entry === undefined) throw misfit(index, `no topic ${topicId}`);
     return entry;
   }
-}
-
-/** A leader epoch is of one leader in one incarnation: every loss and every gain of leadership opens a new one (D-1). */
-function changed(partition: PartitionImage, { leader, isr }: Pick<PartitionChange, "leader" | "isr">): PartitionImage {
-  const isNew = leader !== partition.leader && !mutant("D-1e");
-  const leaderEpoch = (isNew ? partition.leaderEpoch + 1 : partition.leaderEpoch) as LeaderEpoch;
-  return { ...partition, leader, isr, leaderEpoch, partitionEpoch: partition.partitionEpoch + 1 };
-}
-
-function isPartOf(isr: readonly NodeId[], replicas: readonly NodeId[]): boolean {
-  return new Set(isr).size === isr.length && isr.every((nodeId) => replicas.includes(nodeId));
 }
 
 function misfit(index: number, reason: string): OttlaError {

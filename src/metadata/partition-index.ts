@@ -1,4 +1,4 @@
-// Which partitions concern a broker: those it holds, leads, or may be elected to lead. Fencing one broker touches its own partitions only.
+// Which partitions concern a broker: those it holds, leads, may be elected for, or should lead. Fencing one broker touches its own partitions only.
 import { present } from "../base/assert.ts";
 import type { NodeId } from "../model/ids.ts";
 import type { PartitionImage, TopicImage } from "./image-types.ts";
@@ -12,25 +12,30 @@ export interface Slot {
 class BrokerSlots {
   readonly held = new Set<Slot>();
   readonly led = new Set<Slot>();
-  /** Leaderless, of a topic that is not being deleted, and its ISR has the broker. */
+  /** Nobody leads, and the broker is eligible. */
   readonly waiting = new Set<Slot>();
   /** Of `held`, those whose topic is not being deleted. */
   liveCount = 0;
+  /** Of these, those of which it is the first replica. */
+  firstCount = 0;
 }
 
 export const partitionOf = ({ topic, index }: Slot): PartitionImage =>
   present(topic.partitions[index], "a partition that is indexed");
 
+const NONE: ReadonlySet<Slot> = new Set();
+
 export class PartitionIndex {
   readonly #brokers = new Map<NodeId, BrokerSlots>();
+  /** Of topics that are not being deleted. */
+  readonly #leaderless = new Set<Slot>();
+  /** Their first replica is in the ISR and does not lead. */
+  readonly #astray = new Set<Slot>();
 
   add(slot: Slot): void {
     const partition = partitionOf(slot);
-    for (const nodeId of partition.replicas) {
-      const slots = this.#slots(nodeId);
-      slots.held.add(slot);
-      if (!slot.topic.isDeleting) slots.liveCount++;
-    }
+    for (const nodeId of partition.replicas) this.#slots(nodeId).held.add(slot);
+    if (!slot.topic.isDeleting) this.#count(partition, 1);
     this.link(slot, partition);
   }
 
@@ -42,36 +47,57 @@ export class PartitionIndex {
   }
 
   /** Before a partition changes; `link` follows when it has. Replicas stay the same. */
-  unlink(slot: Slot, { leader, isr }: PartitionImage): void {
+  unlink(slot: Slot, { leader, elr }: PartitionImage): void {
     if (leader !== null) this.#slots(leader).led.delete(slot);
-    else for (const nodeId of isr) this.#slots(nodeId).waiting.delete(slot);
+    else for (const nodeId of elr) this.#slots(nodeId).waiting.delete(slot);
+    this.#leaderless.delete(slot);
+    this.#astray.delete(slot);
   }
 
-  link(slot: Slot, { leader, isr }: PartitionImage): void {
+  link(slot: Slot, { replicas, isr, elr, leader }: PartitionImage): void {
+    const first = replicas[0];
     if (leader !== null) this.#slots(leader).led.add(slot);
-    else if (!slot.topic.isDeleting) for (const nodeId of isr) this.#slots(nodeId).waiting.add(slot);
+    else for (const nodeId of elr) this.#slots(nodeId).waiting.add(slot);
+    if (slot.topic.isDeleting) return;
+    if (leader === null) this.#leaderless.add(slot);
+    else if (first !== undefined && leader !== first && isr.includes(first)) this.#astray.add(slot);
   }
 
-  /** The topic of the slot is about to be marked as being deleted: it is nobody's to be elected for, and no load that counts. */
+  /** The topic of the slot is about to be marked as being deleted: it is no load that counts, and nobody is to be chosen to lead it. */
   retire(slot: Slot): void {
-    for (const nodeId of partitionOf(slot).replicas) {
-      const slots = this.#slots(nodeId);
-      slots.waiting.delete(slot);
-      slots.liveCount--;
-    }
+    this.#count(partitionOf(slot), -1);
+    this.#leaderless.delete(slot);
+    this.#astray.delete(slot);
   }
 
+  get leaderless(): ReadonlySet<Slot> {
+    return this.#leaderless;
+  }
+  get astray(): ReadonlySet<Slot> {
+    return this.#astray;
+  }
   held(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.held ?? new Set();
+    return this.#brokers.get(nodeId)?.held ?? NONE;
   }
   led(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.led ?? new Set();
+    return this.#brokers.get(nodeId)?.led ?? NONE;
   }
   waiting(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.waiting ?? new Set();
+    return this.#brokers.get(nodeId)?.waiting ?? NONE;
   }
   liveCount(nodeId: NodeId): number {
     return this.#brokers.get(nodeId)?.liveCount ?? 0;
+  }
+  firstCount(nodeId: NodeId): number {
+    return this.#brokers.get(nodeId)?.firstCount ?? 0;
+  }
+
+  #count({ replicas }: PartitionImage, by: 1 | -1): void {
+    for (const [at, nodeId] of replicas.entries()) {
+      const slots = this.#slots(nodeId);
+      slots.liveCount += by;
+      if (at === 0) slots.firstCount += by;
+    }
   }
 
   #slots(nodeId: NodeId): BrokerSlots {

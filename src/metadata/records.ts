@@ -44,8 +44,8 @@ export interface MetadataVersionRecord {
 }
 
 /**
- * A broker's new incarnation. In one record (D-1) it fences the incarnation before, takes every leadership from it and raises the leader
- * epoch of every partition it led; a changed disk leaves every ISR too (D-6). Its broker epoch is the index of this record.
+ * A broker's new incarnation. In one record (D-1) it fences the incarnation before: that leaves every ISR, and what it led others lead or nobody, in new
+ * leader epochs. It stays eligible where it was or now is, but after a changed disk (D-6). Its broker epoch is the index of this record.
  * Of the incarnation that is registered already, it amends address and versions only (R-63).
  */
 export interface RegisterBrokerRecord {
@@ -63,7 +63,7 @@ export interface RegisterBrokerRecord {
 
 export type FenceReason = "session" | "refused" | "shutdown" | "replaced";
 
-/** The broker leads nothing from here on: every leadership of it is taken, in new leader epochs. ISRs stay as they are. */
+/** The broker is in no ISR and leads nothing from here on; what it led others lead, in new leader epochs (partition-rules.ts). */
 export interface FenceBrokerRecordV1 {
   readonly type: "fence-broker";
   readonly version: 1;
@@ -80,7 +80,10 @@ export interface FenceBrokerRecordV2 {
   readonly reason: FenceReason;
 }
 
-/** The broker may lead again: it has stored its broker epoch and said so (D-6), which makes the epoch a confirmed one. */
+/**
+ * The broker may lead again: it has stored its broker epoch and said so (D-6), which makes the epoch a confirmed one. It is elected where nobody is in
+ * the ISR and it is eligible.
+ */
 export interface UnfenceBrokerRecord {
   readonly type: "unfence-broker";
   readonly version: 1;
@@ -89,7 +92,7 @@ export interface UnfenceBrokerRecord {
 }
 
 /**
- * The broker, a fenced one, is off the list: it leaves every ISR, owes nothing any more, and nothing is set for it. Partitions name it as a replica for
+ * The broker, a fenced one, is off the list: it is eligible nowhere, owes nothing any more, and nothing is set for it. Partitions name it as a replica for
  * as long as they exist; registered again, it has not got their records (as after a changed disk, D-6).
  */
 export interface UnregisterBrokerRecord {
@@ -99,7 +102,7 @@ export interface UnregisterBrokerRecord {
   readonly brokerEpoch: BrokerEpoch;
 }
 
-/** New leader and ISR of partitions of one topic. A leader other than the one before, or none, opens a new leader epoch. */
+/** What was decided about partitions of one topic. A leader other than the one before, or none, opens a new leader epoch. */
 export interface PartitionChangeRecord {
   readonly type: "partition-change";
   readonly version: 1;
@@ -109,23 +112,28 @@ export interface PartitionChangeRecord {
 
 export interface PartitionChange {
   readonly partition: number;
-  /** null: nobody leads. */
+  /** null: nobody leads, and nobody is in the ISR. */
   readonly leader: NodeId | null;
   readonly isr: readonly NodeId[];
+  readonly elr: readonly NodeId[];
+  /** An operator's choice: the leader may lack what was committed. */
+  readonly isUnclean: boolean;
   /** The partition epoch that the change was decided on: compare and set. */
   readonly partitionEpoch: number;
 }
 
-/** A topic with all its partitions: entry i of `replicas` is partition i; its first replica leads in epoch 0. */
+/**
+ * A topic with all its partitions: entry i of `replicas` is partition i. Those of them that are active are its ISR, the first of these leads in
+ * epoch 0; min ISR follows from the configuration (D-5).
+ */
 export interface TopicRecord {
   readonly type: "topic";
   readonly version: 1;
   readonly topicId: TopicId;
   readonly name: string;
   readonly configs: Configs;
+  /** As declared: what min ISR is derived from. */
   readonly replicationFactor: number;
-  /** Effective min ISR of each partition (D-5). */
-  readonly minIsr: number;
   readonly replicas: readonly (readonly NodeId[])[];
   readonly timestampMs: number;
 }
@@ -133,7 +141,7 @@ export interface TopicRecord {
 /** Configuration keys in the order of their names, so that equal ones are equal bytes. */
 export type Configs = Readonly<Record<string, number>>;
 
-/** All that the topic sets for itself from here on. */
+/** All that the topic sets for itself from here on; its partitions' min ISR follows (D-5). */
 export interface TopicConfigRecord {
   readonly type: "topic-config";
   readonly version: 1;
@@ -141,7 +149,7 @@ export interface TopicConfigRecord {
   readonly configs: Configs;
 }
 
-/** All that is set at run time for one broker, or for every broker (null), from here on. */
+/** All that is set at run time for one broker, or for every broker (null), from here on; of the latter the partitions' min ISR follows (D-5). */
 export interface BrokerConfigRecord {
   readonly type: "broker-config";
   readonly version: 1;
@@ -186,7 +194,8 @@ export interface RequestRecord {
 
 /**
  * An operator gave up what the lost voters had committed beyond this log. Epochs of that may be in use on disks: every leader epoch and partition
- * epoch rises by `epochsRaisedBy`, beyond any of them, and every broker is fenced until it is heard of again. Before the cluster record it says nothing.
+ * epoch rises by `epochsRaisedBy`, beyond any of them, and every broker is fenced until it is heard of again: all that were in sync are eligible. Before
+ * the cluster record it says nothing.
  */
 export interface UnsafeRecoveryRecord {
   readonly type: "unsafe-recovery";
@@ -221,8 +230,8 @@ export function metadataVersionOf({ type, version }: MetadataRecord): number {
 }
 
 /**
- * What an unsafe recovery raises epochs by. A partition's epoch rises by at most three in a command, so this is beyond 300,000 lost commands; 2,000
- * recoveries fit below 2^31.
+ * What an unsafe recovery raises epochs by. In a command a partition's epoch rises at most once for each of its replicas, and twice besides: with five
+ * replicas this is beyond 140,000 lost commands; 2,000 recoveries fit below 2^31.
  */
 export const EPOCHS_RAISED_BY_RECOVERY = 1_000_000;
 

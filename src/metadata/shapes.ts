@@ -7,6 +7,7 @@ export type Fields = Readonly<Record<string, Check>>;
 /** 0 .. 2^53 - 1. Minus zero is none: it would be another text of the same number. */
 export const isNumber: Check = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 0 && !Object.is(value, -0);
+export const isNumberOrMinusOne: Check = (value) => value === -1 || isNumber(value);
 export const isTimestamp: Check = (value) => Number.isSafeInteger(value) && !Object.is(value, -0);
 export const isText: Check = (value) => typeof value === "string";
 export const isFlag: Check = (value) => typeof value === "boolean";

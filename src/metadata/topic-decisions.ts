@@ -1,13 +1,14 @@
 // Decisions about topics: creation with the placement of its partitions, deletion, removal, what removed ones still owe.
 import type { NodeId, TopicId } from "../model/ids.ts";
 import { topicNameFault } from "../model/topic-name.ts";
-import { byNodeId } from "./broker-decisions.ts";
 import { parseTopicConfigs } from "./configs.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage, TopicImage } from "./image.ts";
+import { type Candidate, placement } from "./placement.ts";
 
-/** One metadata answer must hold a topic whole (D-38). */
-const PARTITIONS_OF_ONE_ANSWER = 20_000;
+/** One metadata answer must hold a topic whole (D-38): partitions of this many replicas, each named twice, that fit. */
+const partitionsOfOneAnswer = (replicationFactor: number): number =>
+  Math.floor(1_000_000 / (40 + 10 * replicationFactor));
 
 /** Bound: removed topics that some fenced broker still has logs of. At it, deleted topics keep their names until one is settled. */
 export const TOMBSTONES_MAX = 20_000;
@@ -29,6 +30,8 @@ export interface TopicContext {
   readonly partitionsDefault: number;
   readonly partitionsPerTopicMax: number;
   readonly partitionsMax: number;
+  /** The controller's own default.replication.factor; fewer when fewer brokers are registered. Default: 1. */
+  readonly replicationFactorDefault?: number;
   /** Such a broker is given no new partition. Default: none is. */
   readonly isLowOnSpace?: (nodeId: NodeId) => boolean;
   /** Such a broker may be dead, and is given a new partition only when there is no other. Default: none is. */
@@ -47,73 +50,81 @@ export function decideTopic(image: MetadataImage, wish: TopicWish, context: Topi
       `${name} and ${collision.name} are the same in metric names, where . and _ are one`,
     );
   }
+  const replicationFactor = replicationFactorOf(image, wish, context);
+  const replicationFault = replicationFactorFault(image, replicationFactor);
+  if (replicationFault !== undefined) return refused("INVALID_REPLICATION_FACTOR", replicationFault);
   const partitionsDefault = image.brokerConfigs(null)["num.partitions"] ?? context.partitionsDefault;
   const partitions = wish.partitions === -1 ? partitionsDefault : wish.partitions;
-  const partitionFault = partitionCountFault(image, partitions, context);
+  const partitionFault = partitionCountFault(image, { partitions, replicationFactor }, context);
   if (partitionFault !== undefined) return refused("INVALID_PARTITIONS", partitionFault);
-  const replicationFactor = wish.replicationFactor === -1 ? 1 : wish.replicationFactor;
-  if (replicationFactor !== 1) return refused("INVALID_REPLICATION_FACTOR", replicationMessage(replicationFactor));
   const parsed = parseTopicConfigs(wish.configs);
   if (parsed.kind === "invalid") return refused("INVALID_CONFIG", parsed.message);
-  const unfenced = byNodeId(image.brokers).filter(({ isFenced }) => !isFenced);
-  if (unfenced.length === 0) return refused("BROKER_NOT_AVAILABLE", "no broker is unfenced: none can take a partition");
-  const candidates = unfenced.map(({ nodeId }) => nodeId).filter((nodeId) => !context.isLowOnSpace?.(nodeId));
-  if (candidates.length === 0)
-    return refused("STORAGE_FULL", "every broker that could take a partition is low on disk space");
-  const heard = candidates.filter((nodeId) => !context.isQuiet?.(nodeId));
-  const replicas = placement(image, heard.length > 0 ? heard : candidates, partitions);
+  if (image.active.size === 0)
+    return refused("BROKER_NOT_AVAILABLE", "no broker is unfenced: none can take a partition");
+  const candidates = candidatesFor(image, context);
+  const spaceFault = spaceFaultOf(candidates, replicationFactor);
+  if (spaceFault !== undefined) return refused("STORAGE_FULL", spaceFault);
+  const replicas = placement(candidates, partitions, replicationFactor);
   const { topicId, nowMs } = context;
   const { configs } = parsed;
-  const minIsr = minIsrOf(replicationFactor);
   const identity = { type: "topic", version: 1, topicId, name, configs } as const;
-  return accepted({ ...identity, replicationFactor, minIsr, replicas, timestampMs: nowMs });
+  return accepted({ ...identity, replicationFactor, replicas, timestampMs: nowMs });
+}
+
+function replicationFactorOf(image: MetadataImage, wish: TopicWish, context: TopicContext): number {
+  if (wish.replicationFactor !== -1) return wish.replicationFactor;
+  return Math.max(1, Math.min(context.replicationFactorDefault ?? 1, image.brokerCount));
+}
+
+function replicationFactorFault(image: MetadataImage, replicationFactor: number): string | undefined {
+  if (!Number.isSafeInteger(replicationFactor) || replicationFactor < 1)
+    return `a topic has at least 1 replica, not ${replicationFactor}`;
+  if (replicationFactor <= Math.max(1, image.brokerCount)) return undefined;
+  return `replication factor ${replicationFactor}: ${image.brokerCount} brokers are registered, and each takes one replica`;
+}
+
+const RANK = { HEARD: 0, QUIET: 1, FENCED: 2 } as const;
+
+/**
+ * All that have space. Those that are fenced, or not heard of, take a replica only where there are not enough others: the active ones among the
+ * replicas are the first ISR, so one must be.
+ */
+function candidatesFor(image: MetadataImage, { isLowOnSpace, isQuiet }: TopicContext): readonly Candidate[] {
+  return [...image.brokers]
+    .filter(({ nodeId }) => isLowOnSpace?.(nodeId) !== true)
+    .map(({ nodeId, isFenced }): Candidate => {
+      const rank = isFenced ? RANK.FENCED : isQuiet?.(nodeId) === true ? RANK.QUIET : RANK.HEARD;
+      return { nodeId, rank, held: image.heldCount(nodeId), first: image.firstCount(nodeId) };
+    });
+}
+
+function spaceFaultOf(candidates: readonly Candidate[], replicationFactor: number): string | undefined {
+  if (candidates.every(({ rank }) => rank === RANK.FENCED))
+    return "every broker that could take a partition is low on disk space";
+  return candidates.length < replicationFactor
+    ? `${candidates.length} brokers have disk space for new partitions, not ${replicationFactor}`
+    : undefined;
 }
 
 function existsMessage(image: MetadataImage, name: string): string {
   return image.topicByName(name)?.isDeleting === true ? `topic ${name} is being deleted` : `topic ${name} exists`;
 }
 
-function replicationMessage(replicationFactor: number): string {
-  return replicationFactor > 1 && Number.isSafeInteger(replicationFactor)
-    ? `replication factor ${replicationFactor}: this version keeps one copy of a partition, use 1`
-    : `a topic has at least 1 replica, not ${replicationFactor}`;
-}
-
-function partitionCountFault(image: MetadataImage, partitions: number, context: TopicContext): string | undefined {
-  const { partitionsMax } = context;
-  const partitionsPerTopicMax = Math.min(context.partitionsPerTopicMax, PARTITIONS_OF_ONE_ANSWER);
+function partitionCountFault(
+  image: MetadataImage,
+  { partitions, replicationFactor }: { readonly partitions: number; readonly replicationFactor: number },
+  { partitionsPerTopicMax, partitionsMax }: TopicContext,
+): string | undefined {
+  const ofAnswer = partitionsOfOneAnswer(replicationFactor);
   if (!Number.isSafeInteger(partitions) || partitions < 1) return `a topic has at least 1 partition, not ${partitions}`;
   if (partitions > partitionsPerTopicMax)
     return `${partitions} partitions, but max.partitions.per.topic is ${partitionsPerTopicMax}`;
+  if (partitions > ofAnswer)
+    return `${partitions} partitions, but a topic of replication factor ${replicationFactor} has at most ${ofAnswer}`;
   const total = image.partitionCount + partitions;
   return total > partitionsMax
     ? `the cluster would have ${total} partitions, but max.partitions is ${partitionsMax}`
     : undefined;
-}
-
-/**
- * Replicas of each new partition: the candidates (ascending, at least one) in turn, those first that hold fewest partitions, then by node id. So
- * one topic's partitions are spread evenly, and brokers that are level stay level within one partition.
- */
-function placement(
-  image: MetadataImage,
-  nodeIds: readonly NodeId[],
-  partitions: number,
-): readonly (readonly NodeId[])[] {
-  const candidates = nodeIds
-    .map((nodeId) => ({ nodeId, held: image.heldCount(nodeId) }))
-    .sort((left, right) => left.held - right.held);
-  return Array.from({ length: partitions }, (_, index) =>
-    candidates
-      .slice(index % candidates.length)
-      .slice(0, 1)
-      .map(({ nodeId }) => nodeId),
-  );
-}
-
-/** D-5: the majority of the declared replication factor. 1 -> 1, 2 -> 2, 3 -> 2, 5 -> 3. */
-export function minIsrOf(replicationFactor: number): number {
-  return Math.floor(replicationFactor / 2) + 1;
 }
 
 /** Deleting a topic that is being deleted already is no error and needs no record. */

@@ -170,33 +170,19 @@ export class Registrations {
   }
 
   #hasToUnfence(broker: BrokerImage, { epochStored, appliedEnd }: BrokerHeartbeatRequest): boolean {
-    if (this.#unfencing.has(broker.nodeId)) return false;
-    if (broker.isFenced) return epochStored && appliedEnd > broker.brokerEpoch;
-    for (const { topic, partition } of this.#deps.quorum.image.leaderlessOn(broker.nodeId))
-      if (this.#isWhole(broker.nodeId, topic.topicId, partition.index)) return true;
-    return false;
+    return broker.isFenced && !this.#unfencing.has(broker.nodeId) && epochStored && appliedEnd > broker.brokerEpoch;
   }
 
-  #isWhole(nodeId: NodeId, topicId: TopicId, partition: number): boolean {
-    const damaged = this.#damaged.get(nodeId) ?? [];
-    return !damaged.some((entry) => entry.topicId === topicId && entry.partitions.includes(partition));
-  }
-
-  /** More partitions than one command takes are given one command after another. */
   async #unfence({ nodeId, brokerEpoch, appliedEnd, epochStored }: BrokerHeartbeatRequest): Promise<void> {
     const { quorum, logger, onUnfenced } = this.#deps;
-    const isWhole = (topicId: TopicId, partition: number) => this.#isWhole(nodeId, topicId, partition);
-    const wish = { nodeId, brokerEpoch, isConfirmed: epochStored, appliedEnd, isWhole };
+    const wish = { nodeId, brokerEpoch, isConfirmed: epochStored, appliedEnd };
     this.#unfencing.add(nodeId);
     try {
-      for (;;) {
-        const decision = await quorum.propose((image) => decideUnfence(image, wish));
-        if (decision.kind === "refused" || decision.records.length === 0) return;
-        const broker = quorum.image.broker(nodeId);
-        if (broker === undefined || !decision.records.some(({ type }) => type === "unfence-broker")) continue;
-        logger.info("broker_unfenced", { nodeId, brokerEpoch });
-        onUnfenced(broker);
-      }
+      const decision = await quorum.propose((image) => decideUnfence(image, wish));
+      const broker = quorum.image.broker(nodeId);
+      if (decision.kind === "refused" || decision.records.length === 0 || broker === undefined) return;
+      logger.info("broker_unfenced", { nodeId, brokerEpoch });
+      onUnfenced(broker);
     } finally {
       this.#unfencing.delete(nodeId);
     }

@@ -1,0 +1,319 @@
+// Decisions about single partitions: who is in sync, who leads, what damage means (R-34, R-60, R-61, D-8, D-17).
+import { mutant } from "../base/mutant.ts";
+import type { ErrorName } from "../model/errors.ts";
+import type { NodeId, TopicId } from "../model/ids.ts";
+import { type Decision, accepted, refused } from "./decision.ts";
+import type { MetadataImage, PartitionImage, TopicImage } from "./image.ts";
+import { type Standing, elected, withIsr, withoutMember } from "./partition-rules.ts";
+import type { MetadataRecord, PartitionChange, PartitionChangeRecord } from "./records.ts";
+
+export interface PartitionRef {
+  readonly topicId: TopicId;
+  readonly partition: number;
+}
+
+/** Of one partition: NONE with a change, NONE without one (it is as wished already), or why not. */
+export interface Verdict {
+  readonly error: ErrorName;
+  readonly message: string;
+}
+
+const DONE: Verdict = { error: "NONE", message: "" };
+const no = (error: ErrorName, message: string): Verdict => ({ error, message });
+
+/** A command stays below the 1,000,000 bytes that every voter takes. */
+const COMMAND_BYTES_MAX = 600_000;
+const TOPIC_BYTES = 100;
+const CHANGE_BYTES = 120;
+const NODE_BYTES = 6;
+
+/** Changes of many partitions, for one command. Bound: what a command takes; each partition at most once. */
+export class PartitionChanges {
+  readonly #byTopic = new Map<TopicId, Map<number, PartitionChange>>();
+  #bytes = 0;
+  #count = 0;
+
+  get isFull(): boolean {
+    return this.#bytes >= COMMAND_BYTES_MAX;
+  }
+  get count(): number {
+    return this.#count;
+  }
+
+  has({ topicId, partition }: PartitionRef): boolean {
+    return this.#byTopic.get(topicId)?.has(partition) === true;
+  }
+
+  add(topicId: TopicId, partition: PartitionImage, standing: Standing, isUnclean = false): void {
+    let changes = this.#byTopic.get(topicId);
+    if (changes === undefined) {
+      changes = new Map();
+      this.#byTopic.set(topicId, changes);
+      this.#bytes += TOPIC_BYTES;
+    }
+    const { leader, isr, elr } = standing;
+    const { index, partitionEpoch } = partition;
+    changes.set(index, { partition: index, leader, isr, elr, isUnclean, partitionEpoch });
+    this.#bytes += CHANGE_BYTES + NODE_BYTES * (isr.length + elr.length);
+    this.#count++;
+  }
+
+  get records(): readonly MetadataRecord[] {
+    return [...this.#byTopic].map(
+      ([topicId, changes]): PartitionChangeRecord => ({
+        type: "partition-change",
+        version: 1,
+        topicId,
+        changes: [...changes.values()],
+      }),
+    );
+  }
+}
+
+export interface IsrWish extends PartitionRef {
+  readonly leaderEpoch: number;
+  readonly partitionEpoch: number;
+  /** The whole ISR; each member under the broker epoch in which the leader saw it in sync (R-35). */
+  readonly isr: readonly { readonly nodeId: number; readonly brokerEpoch: number }[];
+  /** D-8: the leader's own disk is behind. */
+  readonly wantsMove: boolean;
+}
+
+export interface IsrSender {
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: number;
+}
+
+/** What the controller was told beside what is in the image. */
+export interface DamageKnown {
+  /** Default: nothing is damaged. */
+  readonly isDamaged?: (nodeId: NodeId, ref: PartitionRef) => boolean;
+}
+
+/** A leader's wish for another ISR, or another leader. */
+export function decideAlterPartition(
+  image: MetadataImage,
+  wish: IsrSender & IsrWish,
+  known: DamageKnown = {},
+): Decision {
+  const changes = new PartitionChanges();
+  const { error, message } = alterPartition(image, { sender: wish, wish, known, changes });
+  return error === "NONE" ? accepted(...changes.records) : refused(error, message);
+}
+
+export interface AlterContext {
+  readonly sender: IsrSender;
+  readonly wish: IsrWish;
+  readonly known: DamageKnown;
+  readonly changes: PartitionChanges;
+}
+
+/** The order of the checks is R-34's. A change goes to `changes`. */
+export function alterPartition(image: MetadataImage, context: AlterContext): Verdict {
+  const { sender, wish, changes } = context;
+  if (image.active.get(sender.nodeId) !== sender.brokerEpoch)
+    return no("STALE_BROKER_EPOCH", `node ${sender.nodeId} is not active in broker epoch ${sender.brokerEpoch}`);
+  const place = placeOf(image, wish);
+  if (place === undefined) return no("UNKNOWN_TOPIC_OR_PARTITION", `no partition ${wish.partition} of ${wish.topicId}`);
+  const { partition } = place;
+  const fault = epochFault(partition, context) ?? isrFault(partition, wish) ?? memberFault(image, context);
+  if (fault !== undefined) return fault;
+  if (changes.has(wish)) return no("INVALID_UPDATE_VERSION", "it is being changed at this moment");
+  const standing = wishedStanding(image, partition, wish);
+  if (standing === undefined) return DONE;
+  if (changes.isFull) return no("BUSY", "too many changes at once");
+  changes.add(wish.topicId, partition, standing);
+  return DONE;
+}
+
+function epochFault(partition: PartitionImage, { sender, wish }: AlterContext): Verdict | undefined {
+  const { leader, leaderEpoch, partitionEpoch } = partition;
+  if (wish.leaderEpoch > leaderEpoch || wish.partitionEpoch > partitionEpoch)
+    return no("NOT_CONTROLLER", `this controller knows epochs up to ${leaderEpoch} and ${partitionEpoch} only`);
+  if (wish.leaderEpoch < leaderEpoch) return no("FENCED_LEADER_EPOCH", `the leader epoch is ${leaderEpoch}`);
+  if (leader !== sender.nodeId) return no("INVALID_REQUEST", `node ${sender.nodeId} does not lead it`);
+  if (wish.partitionEpoch < partitionEpoch && !mutant("M13"))
+    return no("INVALID_UPDATE_VERSION", `the partition epoch is ${partitionEpoch}`);
+  return undefined;
+}
+
+function isrFault({ replicas, leader }: PartitionImage, { isr }: IsrWish): Verdict | undefined {
+  const members = new Set(isr.map(({ nodeId }) => nodeId));
+  const isPart = members.size === isr.length && isr.every(({ nodeId }) => replicas.includes(nodeId as NodeId));
+  if (isPart && leader !== null && members.has(leader)) return undefined;
+  return no("INVALID_REQUEST", "an ISR is a part of the replicas, with the leader");
+}
+
+function memberFault(image: MetadataImage, { wish, known }: AlterContext): Verdict | undefined {
+  for (const { nodeId, brokerEpoch } of wish.isr) {
+    if (image.active.get(nodeId as NodeId) !== brokerEpoch)
+      return no("INELIGIBLE_REPLICA", `node ${nodeId} is not active in broker epoch ${brokerEpoch}`);
+    if (known.isDamaged?.(nodeId as NodeId, wish) === true && !mutant("D-17"))
+      return no("INELIGIBLE_REPLICA", `the replica of node ${nodeId} is damaged`);
+  }
+  return undefined;
+}
+
+/** undefined: it is as wished. */
+function wishedStanding(image: MetadataImage, partition: PartitionImage, wish: IsrWish): Standing | undefined {
+  const members = new Set<number>(wish.isr.map(({ nodeId }) => nodeId));
+  const isr = partition.replicas.filter((node) => members.has(node));
+  const heir = wish.wantsMove ? isr.find((node) => node !== partition.leader && image.active.has(node)) : undefined;
+  const isSame = isr.length === partition.isr.length && isr.every((node) => partition.isr.includes(node));
+  if (isSame && heir === undefined) return undefined;
+  return { ...withIsr(partition, isr), leader: heir ?? partition.leader };
+}
+
+export interface DamageWish {
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: number;
+  readonly partitions: Iterable<PartitionRef>;
+}
+
+/**
+ * D-17: what the broker holds of these partitions is damaged. It leaves ISR and ELR, and others lead. The partition changes also where the broker was
+ * in neither: a wish to take it in that is still under way fails its compare-and-set, however late it comes, and from then on the replica may be
+ * dropped and begun anew. What one command does not take is left out.
+ */
+export function decideDamage(image: MetadataImage, { nodeId, brokerEpoch, partitions }: DamageWish): Decision {
+  const broker = image.broker(nodeId);
+  if (broker?.brokerEpoch !== brokerEpoch)
+    return refused("STALE_BROKER_EPOCH", `node ${nodeId} is not in broker epoch ${brokerEpoch}`);
+  const changes = new PartitionChanges();
+  if (mutant("D-17")) return accepted();
+  for (const ref of partitions) {
+    if (changes.isFull) break;
+    const place = placeOf(image, ref);
+    if (place === undefined || changes.has(ref) || !place.partition.replicas.includes(nodeId)) continue;
+    const { topic, partition } = place;
+    const standing = withoutMember(partition, nodeId, true);
+    changes.add(
+      topic.topicId,
+      partition,
+      elected(partition, standing, (node) => image.active.has(node)),
+    );
+  }
+  return accepted(...changes.records);
+}
+
+/** The replica counts in its partition: it is in sync, or eligible. */
+export function isCounted(image: MetadataImage, nodeId: NodeId, ref: PartitionRef): boolean {
+  const partition = image.topic(ref.topicId)?.partitions[ref.partition];
+  return partition !== undefined && (partition.isr.includes(nodeId) || partition.elr.includes(nodeId));
+}
+
+export interface Elections extends DamageKnown {
+  readonly kind: "preferred" | "unclean";
+  readonly partitions: readonly PartitionRef[];
+  /** Of an unclean election: who is to lead; null = the first replica that is active. */
+  readonly nodeId: NodeId | null;
+}
+
+export interface ElectionsDecision {
+  readonly decision: Decision;
+  /** One for each partition, in their order. BUSY: the command was full; ask again. */
+  readonly verdicts: readonly Verdict[];
+}
+
+/** An operator's wish (R-60, R-61). An unclean one is never anybody else's. */
+export function decideElections(image: MetadataImage, wish: Elections): ElectionsDecision {
+  const changes = new PartitionChanges();
+  const verdicts = wish.partitions.map((ref) => {
+    const place = placeOf(image, ref);
+    if (place === undefined) return no("UNKNOWN_TOPIC_OR_PARTITION", `no partition ${ref.partition}`);
+    if (changes.has(ref)) return no("INVALID_REQUEST", "it is named twice");
+    if (changes.isFull) return no("BUSY", "too many elections at once");
+    return wish.kind === "preferred"
+      ? electPreferred(image, place, changes)
+      : electUnclean(image, place, { wish, changes });
+  });
+  return { decision: accepted(...changes.records), verdicts };
+}
+
+interface Place {
+  readonly topic: TopicImage;
+  readonly partition: PartitionImage;
+}
+
+function electPreferred(image: MetadataImage, { topic, partition }: Place, changes: PartitionChanges): Verdict {
+  const { leader, isr, elr } = partition;
+  const first = partition.replicas[0];
+  if (leader === first) return no("ELECTION_NOT_NEEDED", `node ${first} leads it`);
+  if (first === undefined || !isr.includes(first)) {
+    const why = first !== undefined && !image.active.has(first) ? "is fenced" : "is not in sync";
+    return no("PREFERRED_LEADER_NOT_AVAILABLE", `node ${first}, its first replica, ${why}`);
+  }
+  changes.add(topic.topicId, partition, { leader: first, isr, elr });
+  return DONE;
+}
+
+function electUnclean(
+  image: MetadataImage,
+  { topic, partition }: Place,
+  { wish, changes }: { readonly wish: Elections; readonly changes: PartitionChanges },
+): Verdict {
+  const { leader, replicas, index } = partition;
+  const { topicId, name } = topic;
+  if (leader !== null) return no("ELECTION_NOT_NEEDED", `node ${leader} leads it`);
+  const isDamaged = (node: NodeId): boolean => wish.isDamaged?.(node, { topicId, partition: index }) === true;
+  const candidates = replicas.filter((node) => image.active.has(node) && !isDamaged(node));
+  const heir = wish.nodeId === null ? candidates[0] : candidates.find((node) => node === wish.nodeId);
+  if (heir === undefined)
+    return no(
+      "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+      uncleanMessage(image, `${name}-${index}`, { wish, replicas, isDamaged }),
+    );
+  // Whoever was eligible has more than this leader may have, and gives it up when it follows.
+  changes.add(topicId, partition, { leader: heir, isr: [heir], elr: [] }, true);
+  return DONE;
+}
+
+function uncleanMessage(
+  image: MetadataImage,
+  what: string,
+  of: {
+    readonly wish: Elections;
+    readonly replicas: readonly NodeId[];
+    readonly isDamaged: (nodeId: NodeId) => boolean;
+  },
+): string {
+  const { wish, replicas, isDamaged } = of;
+  const { nodeId } = wish;
+  const stateOf = (node: NodeId): string => {
+    if (image.broker(node) === undefined) return "not registered";
+    if (!image.active.has(node)) return "fenced";
+    return isDamaged(node) ? "damaged" : "active";
+  };
+  if (nodeId !== null && !replicas.includes(nodeId)) return `node ${nodeId} has no replica of ${what}`;
+  if (nodeId !== null) return `the replica of ${what} on node ${nodeId} is ${stateOf(nodeId)}`;
+  return `${what}: ${replicas.map((node) => `node ${node} is ${stateOf(node)}`).join(", ")}`;
+}
+
+export interface BalanceWish {
+  /** Bound of one command. */
+  readonly max: number;
+  /** Such a broker may be given leaderships back. */
+  readonly isSteady: (nodeId: NodeId) => boolean;
+}
+
+/** Gives leaderships back to first replicas that are in sync again. Looks only at partitions that are led by another. */
+export function decideBalance(image: MetadataImage, { max, isSteady }: BalanceWish): Decision {
+  const changes = new PartitionChanges();
+  const steady = new Map<NodeId, boolean>();
+  for (const { topic, partition } of image.astray()) {
+    if (changes.count >= max || changes.isFull) break;
+    const [first] = partition.replicas;
+    if (first === undefined) continue;
+    const isFit = steady.get(first) ?? isSteady(first);
+    steady.set(first, isFit);
+    const { isr, elr } = partition;
+    if (isFit) changes.add(topic.topicId, partition, { leader: first, isr, elr });
+  }
+  return accepted(...changes.records);
+}
+
+function placeOf(image: MetadataImage, { topicId, partition }: PartitionRef): Place | undefined {
+  const topic = image.topic(topicId);
+  const found = topic?.partitions[partition];
+  return topic === undefined || topic.isDeleting || found === undefined ? undefined : { topic, partition: found };
+}
