@@ -1,6 +1,8 @@
-// The newest batches of a log in memory, contiguous in offsets: a queue that can also be cut at its young end.
+// The newest batches of a log in memory, contiguous in offsets: a queue that can also be cut at its young end. What it holds at one
+// index is one batch or a run of them.
+import { keepable } from "../base/bytes.ts";
 
-/** What a batch held in memory costs beside its bytes: its places in queues and windows, its journal record. Counts for the budgets. */
+/** What a batch or a run held in memory costs beside its bytes: its places in queues and windows, its journal record. Counts for the budgets. */
 export const HOLD_OVERHEAD_BYTES = 256;
 
 export class BatchWindow {
@@ -50,7 +52,7 @@ export class BatchWindow {
     return index + 1 < this.#length ? this.baseAt(index + 1) : this.#endOffset;
   }
 
-  /** Index of the batch that holds `offset`, which must be within the window. */
+  /** Index of what holds `offset`, which must be within the window. */
   indexOf(offset: number): number {
     let low = 0;
     let high = this.#length - 1;
@@ -79,6 +81,15 @@ export class BatchWindow {
     this.#batches[(this.#head + index) & (this.#batches.length - 1)] = undefined;
     this.#length--;
     return heldBytes;
+  }
+
+  /** Shortens the newest to its first `sizeBytes` bytes, so that the window ends at `endOffset`; returns what that gives back. */
+  shorten(sizeBytes: number, endOffset: number): number {
+    const slot = (this.#head + this.#length - 1) & (this.#batches.length - 1);
+    const run = this.#batches[slot] as Uint8Array;
+    this.#batches[slot] = keepable(run.subarray(0, sizeBytes));
+    this.#endOffset = endOffset;
+    return run.byteLength - sizeBytes;
   }
 
   /** Empties the window and sets where it goes on. */

@@ -50,8 +50,9 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
     try {
       await syncSegment(deps, log.segments, segment);
     } catch (thrown) {
-      // A segment that a truncation or a raised log start removed meanwhile is no failure of the disk (S-57).
-      if (!isNotFound(thrown) || log.segments.all.includes(segment)) throw thrown;
+      // A segment that a truncation or a raised log start removed meanwhile is no failure of the disk (S-57); one that is missing is one of its log.
+      if (!isNotFound(thrown)) throw thrown;
+      if (!log.isDeleted && log.segments.all.includes(segment)) log.markUnflushable(thrown);
     }
   }
   log.segments.forgetIdleIndexes();

@@ -6,10 +6,10 @@ import type { FileHandle } from "../ports/files.ts";
 import type { TimerHandle } from "../ports/timers.ts";
 import { type CheckpointDeps, removeOld, removeOldJournals, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { isNoSpace } from "./faults.ts";
-import type { LogImage } from "./image.ts";
+import type { LogCapture, LogImage } from "./image.ts";
 import type { Journal } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
-import type { LogCapture, ReplicaLogImpl } from "./replica-log.ts";
+import type { ReplicaLogImpl } from "./replica-log.ts";
 import { type Superblock, writeSuperblock } from "./superblock.ts";
 import type { StorageDeps } from "./types.ts";
 
@@ -164,7 +164,6 @@ export class Checkpointer {
 /** The image of a log that still exists. */
 function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
   if (state?.layout === undefined) return [];
-  const { startOffset, endOffset, truncations, epochs, layout } = state;
   const { logId, spec, damage } = log;
-  return [{ logId, spec, startOffset, endOffset, truncations, epochs, segments: layout, damage }];
+  return [{ logId, spec, ...state, segments: state.layout, damage }];
 }

@@ -21,4 +21,13 @@ export function raiseEpochsStart(epochs: EpochEntry[], start: number): void {
   epochs.unshift({ epoch: dropped.epoch, startOffset: start as Offset });
 }
 
+/** The epoch of the record before `end`; -1 when there is none. */
+export function epochBefore(epochs: readonly EpochEntry[], end: number): number {
+  for (let place = epochs.length - 1; place >= 0; place--) {
+    const entry = epochs[place] as EpochEntry;
+    if (entry.startOffset < end) return entry.epoch;
+  }
+  return -1;
+}
+
 export const lastEpoch = (epochs: readonly EpochEntry[]): number => epochs.at(-1)?.epoch ?? -1;

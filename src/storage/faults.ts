@@ -8,6 +8,12 @@ export const isPassing = (thrown: unknown): boolean =>
   thrown instanceof FileError && (thrown.kind === "no-space" || thrown.kind === "too-many-open");
 export const isNotFound = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "not-found";
 
+/** A file did not give what it must hold, or gave what cannot be right: damage of its log, not the end of the disk (D8). */
+export const isUnreadable = (thrown: unknown): boolean =>
+  isNotFound(thrown) ||
+  (thrown instanceof FileError && thrown.kind === "io" && thrown.operation === "read") ||
+  (thrown instanceof OttlaError && thrown.code === "STORAGE_ERROR");
+
 const describe = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 /** A failed write or sync: the process must stop. */

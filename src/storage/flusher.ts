@@ -59,14 +59,14 @@ export class Flusher {
   }
 
   onPinned(log: ReplicaLogImpl, sizeBytes: number): void {
-    if (log.pinnedBytes === sizeBytes) this.#pinned.add(log);
+    if (log.held.pinnedBytes === sizeBytes) this.#pinned.add(log);
     this.#pinnedBytes += sizeBytes;
     this.#updateRoom();
   }
 
   onUnpinned(log: ReplicaLogImpl, sizeBytes: number): void {
     this.#pinnedBytes -= sizeBytes;
-    if (log.pinnedBytes === 0) this.#pinned.delete(log);
+    if (log.held.pinnedBytes === 0) this.#pinned.delete(log);
     this.#updateRoom();
   }
 
@@ -80,16 +80,16 @@ export class Flusher {
   onCached(log: ReplicaLogImpl, sizeBytes: number): void {
     this.#cachedBytes += sizeBytes;
     if (sizeBytes <= 0) return;
-    this.#cached.push({ log, endOffset: log.flushedEnd });
+    this.#cached.push({ log, endOffset: log.held.flushedEnd });
     while (this.#cachedBytes > this.#budgets.cacheBytes || this.#cached.length > CACHE_ENTRIES_MAX) {
       const oldest = this.#cached.shift();
       if (oldest === undefined) return;
-      oldest.log.evictThrough(oldest.endOffset);
+      oldest.log.held.evictThrough(oldest.endOffset);
     }
   }
 
   onDurable(log: ReplicaLogImpl): void {
-    if (log.pinnedBytes >= FLUSH_BYTES) this.request(log);
+    if (log.held.pinnedBytes >= FLUSH_BYTES) this.request(log);
     // Only when nobody works: a sweep over all logs for each event would be quadratic.
     if (this.#running === 0 && this.#pinnedBytes * 2 > this.#budgets.pinnedBytes)
       for (const each of this.#pinned) this.request(each);

@@ -15,12 +15,20 @@ import {
   uuidToBytes,
 } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { ByteReader, ByteWriter, FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, refuseNewer, refuseUnreleased } from "./format.ts";
 import type { SegmentState } from "./segments.ts";
 import type { Damage, EpochEntry, LogSpec } from "./types.ts";
 
+/** 2: the high watermark of each log. */
+const VERSION = 2;
 const PREFIX_BYTES = 12;
 const NONE = -1;
+
+/** D-7: true only of a log in which the record before `offset` is of `epoch`; -1: there is no such record. */
+export interface StoredHighWatermark {
+  readonly offset: number;
+  readonly epoch: number;
+}
 
 export interface LogImage {
   readonly logId: LogId;
@@ -29,8 +37,19 @@ export interface LogImage {
   readonly endOffset: number;
   readonly truncations: number;
   readonly epochs: readonly EpochEntry[];
+  readonly highWatermark: StoredHighWatermark;
   readonly segments: readonly SegmentState[];
   readonly damage: Damage | undefined;
+}
+
+/** State of a log where a checkpoint cuts it; `layout` comes once the segments hold everything below `endOffset`. */
+export interface LogCapture {
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly truncations: number;
+  readonly epochs: readonly EpochEntry[];
+  readonly highWatermark: StoredHighWatermark;
+  layout: readonly SegmentState[] | undefined;
 }
 
 /** A log that was just created: its first record will have this offset. */
@@ -42,6 +61,7 @@ export function emptyLogImage(logId: LogId, spec: LogSpec, startOffset: number):
     endOffset: startOffset,
     truncations: 0,
     epochs: [],
+    highWatermark: { offset: startOffset, epoch: NONE },
     segments: [],
     damage: undefined,
   };
@@ -84,6 +104,8 @@ function writeLog(writer: ByteWriter, log: LogImage): void {
   writer.i64(log.startOffset);
   writer.i64(log.endOffset);
   writer.i64(log.truncations);
+  writer.i64(log.highWatermark.offset);
+  writer.i64(log.highWatermark.epoch);
   writer.u32(log.epochs.length);
   for (const entry of log.epochs) {
     writer.u32(entry.epoch);
@@ -105,6 +127,7 @@ function readLog(reader: ByteReader): LogImage {
   const logId = toLogId(reader.i64());
   const spec = readSpec(reader);
   const [startOffset, endOffset, truncations] = [reader.i64(), reader.i64(), reader.i64()];
+  const highWatermark = { offset: reader.i64(), epoch: reader.i64() };
   const epochs: EpochEntry[] = [];
   for (let left = reader.u32(); left > 0; left--)
     epochs.push({ epoch: reader.i32() as LeaderEpoch, startOffset: toOffset(reader.i64()) });
@@ -113,7 +136,7 @@ function readLog(reader: ByteReader): LogImage {
     segments.push({ base: reader.i64(), sizeBytes: reader.i64(), maxTimestamp: reader.i64() });
   }
   const damage = reader.u8() === 0 ? undefined : readDamage(reader);
-  return { logId, spec, startOffset, endOffset, truncations, epochs, segments, damage };
+  return { logId, spec, startOffset, endOffset, truncations, epochs, highWatermark, segments, damage };
 }
 
 function readDamage(reader: ByteReader): Damage {
@@ -125,8 +148,8 @@ function readDamage(reader: ByteReader): Damage {
 export function encodeImage(image: Image, checksum: Checksum): Uint8Array {
   const writer = new ByteWriter();
   writer.u32(MAGIC.IMAGE);
-  writer.u16(FORMAT_VERSION);
-  writer.u16(MIN_READER_VERSION);
+  writer.u16(VERSION);
+  writer.u16(VERSION);
   writer.u32(0);
   writer.i64(image.generation);
   writer.i64(image.nextLogId);
@@ -138,13 +161,15 @@ export function encodeImage(image: Image, checksum: Checksum): Uint8Array {
   return writer.bytes();
 }
 
-/** Throws DATA_DIR_NEWER or DATA_DAMAGED: the superblock says that this image was synced. */
+/** Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN or DATA_DAMAGED: the superblock says that this image was synced. */
 export function decodeImage(bytes: Uint8Array, options: { readonly path: string; readonly checksum: Checksum }): Image {
   const damaged = (): OttlaError =>
     new OttlaError("DATA_DAMAGED", `${options.path} is damaged: no log's end can be told`);
   if (bytes.length < PREFIX_BYTES || readU32(bytes, 0) !== MAGIC.IMAGE) throw damaged();
-  refuseNewer(options.path, { version: readU16(bytes, 4), minReader: readU16(bytes, 6) });
+  const version = readU16(bytes, 4);
+  refuseNewer(options.path, { version, minReader: readU16(bytes, 6) }, VERSION);
   if (options.checksum.crc32c(bytes.subarray(PREFIX_BYTES)) !== readU32(bytes, 8)) throw damaged();
+  refuseUnreleased(options.path, version, VERSION);
   const reader = new ByteReader(bytes, PREFIX_BYTES);
   const generation = reader.i64();
   const nextLogId = reader.i64();

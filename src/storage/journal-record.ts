@@ -26,6 +26,8 @@ export const KIND = {
   MARK: 7,
   /** Last record of the file: the journal goes on in the next generation. */
   SEAL: 8,
+  /** Damage was met in the log (D-17): `base` is the first offset not proven, -1 when not known; the body says why. */
+  DAMAGED: 9,
 } as const;
 export type RecordKind = (typeof KIND)[keyof typeof KIND];
 

@@ -4,7 +4,7 @@
 // it and credits only the groups whose write had returned before it was issued. Effects of a log come strictly in order (D-34).
 // A file ends with a SEAL; the next file gets its header only after the old one is wholly synced, so a valid header proves that.
 import { assert } from "../base/assert.ts";
-import { EMPTY_BYTES } from "../base/bytes.ts";
+import { EMPTY_BYTES, utf8Encode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
 import type { OttlaError } from "../model/errors.ts";
@@ -13,7 +13,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { Timers, TimerHandle } from "../ports/timers.ts";
 import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
-import type { EpochEntry } from "./types.ts";
+import type { Damage, EpochEntry } from "./types.ts";
 import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
 
 const GROUP_BYTES_MAX = 1 * 1024 * 1024;
@@ -434,4 +434,11 @@ export function controlEntry(kind: number, waiter: Waiter | undefined): JournalE
     undoEpochs: undefined,
     waiter,
   };
+}
+
+/** D-17: of a log that stays as it is. */
+export function damagedEntry(log: JournalLog & { readonly logId: number }, damage: Damage): JournalEntry {
+  const base = damage.fromOffset ?? -1;
+  const body = utf8Encode(damage.reason);
+  return { ...controlEntry(KIND.DAMAGED, undefined), logId: log.logId, base, last: base, body };
 }

@@ -1,17 +1,17 @@
 // Making and removing the directory of a log. The directory says whose it is before the log's CREATE is in the journal (S-2).
 import type { Files } from "../ports/files.ts";
-import { datasync, isNotFound, syncDirectory } from "./faults.ts";
+import { datasync, isNotFound, isUnreadable, syncDirectory } from "./faults.ts";
 import { deletedDirectory, join, PARTITION_METADATA, partitionDirectory } from "./paths.ts";
 import { decodePartitionMetadata, encodePartitionMetadata, type PartitionMetadata } from "./partition-metadata.ts";
 import { readWhole, withFile } from "./file-work.ts";
 
-/** Whose directory it is; undefined when it does not exist or does not say. */
+/** Whose directory it is; undefined when it does not exist, cannot be read or does not say. */
 export async function readPartitionMetadata(files: Files, directory: string): Promise<PartitionMetadata | undefined> {
   const path = join(directory, PARTITION_METADATA);
   try {
     return decodePartitionMetadata(await withFile(files, { path, mode: "read" }, readWhole), path);
   } catch (thrown) {
-    if (isNotFound(thrown)) return undefined;
+    if (isUnreadable(thrown)) return undefined;
     throw thrown;
   }
 }

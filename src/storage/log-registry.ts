@@ -185,8 +185,10 @@ export class LogRegistry {
       for (const segment of log.segments.all)
         for (const suffix of [".log", ".index"]) await handles.forget(segment.path + suffix);
       // The directory of a damaged log may be missing, or another's.
-      if ((await readPartitionMetadata(deps.files, log.segments.directory))?.logId !== log.logId) return;
+      const owner = await readPartitionMetadata(deps.files, log.segments.directory);
+      if (owner !== undefined && owner.logId !== log.logId) return;
       await removeLogDirectory(deps.files, { root: config.directory, log });
+      log.segments.forgetAll();
     } catch (thrown) {
       if (!isNotFound(thrown)) this.#host.fail(diskFailed(thrown));
     }

@@ -7,7 +7,7 @@ export class StorageMetrics {
   readonly pinnedBytes: Gauge;
   readonly cachedBytes: Gauge;
   readonly openFiles: Gauge;
-  readonly damagedReads: Counter;
+  readonly damagedLogs: Counter;
 
   constructor(metrics: Metrics) {
     this.journalBytes = metrics.counter("journal_written_bytes_total", "Bytes written to the journal.");
@@ -15,6 +15,6 @@ export class StorageMetrics {
     this.pinnedBytes = metrics.gauge("journal_pinned_bytes", "Batches held in memory until they are in their segment.");
     this.cachedBytes = metrics.gauge("tail_cache_bytes", "Batches kept in memory for readers near the tail.");
     this.openFiles = metrics.gauge("open_segment_files", "Segment files held open.");
-    this.damagedReads = metrics.counter("damaged_reads_total", "Reads refused because a batch was damaged.");
+    this.damagedLogs = metrics.counter("damaged_logs_total", "Logs in which damage was met since the start.");
   }
 }

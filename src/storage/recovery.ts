@@ -59,6 +59,7 @@ export async function recover(
   if (survey.damage === undefined) await apply(store, survey, live);
   else store.deps.logger.error("journal_damaged", { reason: survey.damage });
   for (const file of survey.files) await file.handle.close();
+  for (const { log } of live.values()) log.settleHighWatermark();
   const evidence = evidenceOf(image, survey, live);
   const generation = (await newestGeneration(store)) + 1;
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
@@ -165,7 +166,7 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
     for (const log of dirty) {
       await log.flush();
       // Views of the journal's read buffers: a small one would keep all of its buffer.
-      log.evictThrough(log.endOffset);
+      log.held.evictThrough(log.endOffset);
     }
     dirty.clear();
     pinnedBytes = 0;
@@ -254,10 +255,7 @@ export async function commitState(
     directoryId: superblock.directoryId,
     ended: undefined,
   });
-  const images = logs.map((log): LogImage => {
-    const { logId, spec, startOffset, endOffset, truncations, epochs, damage } = log;
-    return { logId, spec, startOffset, endOffset, truncations, epochs, segments: log.segments.layout(), damage };
-  });
+  const images = logs.map((log) => log.image());
   await writeImage(store.checkpointDeps, { generation, nextLogId: store.nextLogId, evidence, logs: images });
   await syncDirectory(store.deps.files, root);
   await options.commit({ ...superblock, generation, nextLogId: store.nextLogId, counter: superblock.counter + 1 });

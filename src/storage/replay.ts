@@ -2,6 +2,7 @@
 //
 // The survey reads the chain to its end, decides between tail and damage, and works out what every log goes through. Only then
 // the apply pass touches segment files. Everything is by log id; names are for people.
+import { utf8Decode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import type { Checksum } from "../ports/checksum.ts";
@@ -173,6 +174,7 @@ function note(histories: Map<number, LogHistory>, record: JournalRecord): void {
   if (record.kind === KIND.DELETE) history.isDeleted = true;
   else if (record.kind === KIND.APPEND) noteAppend(history, record);
   else if (record.kind === KIND.TRUNCATE) noteTruncate(history, record);
+  else if (record.kind === KIND.DAMAGED) history.damage ??= damageOf(record);
   else if (record.kind === KIND.LOG_START) history.startOffset = Math.max(history.startOffset, record.base);
 }
 
@@ -201,6 +203,10 @@ function noteAppend(history: LogHistory, record: JournalRecord): void {
     };
   }
   history.endOffset = record.last + 1;
+}
+
+function damageOf(record: JournalRecord): Damage {
+  return { reason: utf8Decode(record.body), fromOffset: record.base < 0 ? undefined : toOffset(record.base) };
 }
 
 function noteTruncate(history: LogHistory, record: JournalRecord): void {

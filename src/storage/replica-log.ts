@@ -5,18 +5,19 @@
 // Batches in [flushedEnd, endOffset) are pinned in memory; those below may be kept as tail cache. Journal records are pushed in
 // the order of the calls; segment work (write, cut, drop) is done by one `flush` at a time and only behind what is durable (D-12).
 import { assert } from "../base/assert.ts";
-import { concatBytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, LogId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
-import { BatchWindow, HOLD_OVERHEAD_BYTES } from "./batch-window.ts";
-import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
-import { storageError } from "./faults.ts";
-import type { LogImage } from "./image.ts";
+import { RUN_BYTES_MAX, splitRun } from "./batch-run.ts";
+import { epochBefore, lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
+import { isPassing, storageError } from "./faults.ts";
+import { HeldBatches, type MemoryBudgets } from "./held-batches.ts";
+import type { LogCapture, LogImage, StoredHighWatermark } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
 import { emptyRead } from "./segment-read.ts";
-import type { SegmentState, Segments } from "./segments.ts";
+import type { Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
 import type {
   Damage,
@@ -29,12 +30,8 @@ import type {
   TimestampResult,
 } from "./types.ts";
 
-/** Batches smaller than this on average are joined into one chunk when there are many of them. */
-const SMALL_BATCH_BYTES = 4096;
-const CHUNKS_UNJOINED_MAX = 16;
-
 /** What a log needs of its store. */
-export interface LogServices extends TimestampDeps {
+export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl> {
   /** Set once the disk has failed or the store is being closed: the log takes and gives nothing more. */
   readonly failure: OttlaError | undefined;
   /** Set once the disk has failed: nothing is written any more. */
@@ -42,27 +39,17 @@ export interface LogServices extends TimestampDeps {
   push(entry: JournalEntry): void;
   /** Pending while a checkpoint takes its snapshot: truncations, epochs and log starts wait for it. */
   readonly gate: Promise<void> | undefined;
-  onPinned(log: ReplicaLogImpl, sizeBytes: number): void;
-  onUnpinned(log: ReplicaLogImpl, sizeBytes: number): void;
-  /** Bytes of the log that became, or ceased to be, tail cache. */
-  onCached(log: ReplicaLogImpl, sizeBytes: number): void;
   requestFlush(log: ReplicaLogImpl): void;
-  onDamageMet(log: ReplicaLogImpl, error: unknown): void;
+  onDamageMet(log: ReplicaLogImpl, damage: Damage): void;
 }
 
-/** State of a log where a checkpoint cuts it; `layout` comes once the segments hold everything below `endOffset`. */
-export interface LogCapture {
-  readonly startOffset: number;
-  readonly endOffset: number;
-  readonly truncations: number;
-  readonly epochs: readonly EpochEntry[];
-  layout: readonly SegmentState[] | undefined;
-}
+const damageError = (log: ReplicaLog, reason: string): OttlaError =>
+  storageError(`the log of ${log.topic}-${log.partition} is damaged: ${reason}`);
 
 export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   readonly logId: LogId;
   readonly spec: LogSpec;
-  readonly window: BatchWindow;
+  readonly held: HeldBatches<ReplicaLogImpl>;
   readonly segments: Segments;
   readonly epochs: EpochEntry[];
   readonly #services: LogServices;
@@ -73,14 +60,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   truncations: number;
   damage: Damage | undefined;
   highWatermark: Offset;
+  /** What the image says, until recovery has seen the epochs that it is true of. */
+  readonly #storedHighWatermark: StoredHighWatermark;
   /** The DELETE is accepted, or the log was never there. */
   isDeleted = false;
   credit: Credit | undefined;
-  /** Exclusive end of what may be read from the segments. */
-  #flushedEnd: number;
-  /** Bytes of the window from `flushedEnd` on, and below it. */
-  #pinnedBytes = 0;
-  #cachedBytes = 0;
   /** The segments must be cut here before anything else is written to them. */
   #cut: { readonly to: number; readonly truncations: number; isDurable: boolean } | undefined;
   /** The segments wholly below this may go: a LOG_START that says so is durable. Later ones may not be yet. */
@@ -93,6 +77,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   /** Resolves when the flush under way has ended. */
   flushing: Promise<void> | undefined;
   isEpochsDirty = false;
+  /** What is pinned cannot go to the segments: they are damaged. */
+  #isUnflushable = false;
 
   constructor(services: LogServices, image: LogImage, segments: Segments) {
     this.#services = services;
@@ -107,8 +93,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.truncations = image.truncations;
     this.damage = image.damage;
     this.highWatermark = this.startOffset;
-    this.#flushedEnd = image.endOffset;
-    this.window = new BatchWindow(image.endOffset);
+    this.#storedHighWatermark = image.highWatermark;
+    this.held = new HeldBatches<ReplicaLogImpl>(services, this, image.endOffset);
   }
 
   get topicId(): TopicId {
@@ -131,20 +117,34 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.highWatermark = Math.max(this.highWatermark, Math.min(offset, this.endOffset)) as Offset;
   }
 
-  get flushedEnd(): number {
-    return this.#flushedEnd;
-  }
-
-  get pinnedBytes(): number {
-    return this.#pinnedBytes;
-  }
-
   #unusable(): OttlaError | undefined {
     if (this.#services.failure !== undefined) return this.#services.failure;
     if (this.isDeleted) return storageError(`the log of ${this.topic}-${this.partition} was deleted`);
-    if (this.damage !== undefined)
-      return storageError(`the log of ${this.topic}-${this.partition} is damaged: ${this.damage.reason}`);
+    if (this.damage !== undefined) return damageError(this, this.damage.reason);
     return undefined;
+  }
+
+  /**
+   * D-17: the log takes and gives nothing from now on. What it holds in memory still goes to the segments: it may be all that there is, and must not
+   * go with the journal.
+   */
+  markDamaged(thrown: unknown, fromOffset: number | undefined): OttlaError {
+    if (mutant("D-17")) return damageError(this, String(thrown));
+    if (this.damage === undefined && !this.isDeleted) {
+      const reason = thrown instanceof Error ? thrown.message : String(thrown);
+      this.damage = { reason, fromOffset: fromOffset as Offset | undefined };
+      this.held.evictThrough(this.endOffset);
+      this.#services.onDamageMet(this, this.damage);
+    }
+    return damageError(this, this.damage?.reason ?? String(thrown));
+  }
+
+  /** The damage is where the flush must write, or read: what is pinned is given up with the log. */
+  markUnflushable(thrown: unknown): void {
+    this.#isUnflushable = true;
+    this.markDamaged(thrown, this.segments.all.at(-1)?.base);
+    this.held.clear();
+    this.#finishCapture();
   }
 
   #checkUsable(): void {
@@ -152,24 +152,31 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     if (error !== undefined) throw error;
   }
 
-  append(batch: Uint8Array, lastOffset: Offset, epoch: LeaderEpoch): void {
+  append(batches: Uint8Array, lastOffset: Offset, epoch: LeaderEpoch): void {
     this.#checkUsable();
     const last = lastEpoch(this.epochs);
     assert(epoch >= last, `append in epoch ${epoch} after ${last}`);
     assert(lastOffset >= this.endOffset, `append that ends at ${lastOffset}, log end ${this.endOffset}`);
+    const maxBytes = Math.min(RUN_BYTES_MAX, this.segments.segmentBytes);
+    if (batches.length <= maxBytes) this.#append(batches, lastOffset, epoch);
+    else splitRun(batches, maxBytes, (run, end) => this.#append(run, end, epoch));
+  }
+
+  #append(run: Uint8Array, last: number, epoch: number): void {
     const base = this.endOffset;
-    const opens = epoch > last;
+    const opens = epoch > lastEpoch(this.epochs);
     const undoEpochs = opens ? [...this.epochs] : undefined;
     if (opens) this.#openEpoch(epoch, base);
-    this.#hold(batch, lastOffset);
+    this.endOffset = (last + 1) as Offset;
+    this.held.hold(run, last);
     this.#services.push({
       kind: KIND.APPEND,
       flags: opens ? FLAG_OPENS_EPOCH : 0,
       logId: this.logId,
       base,
-      last: lastOffset,
+      last,
       epoch,
-      body: batch,
+      body: run,
       log: this,
       truncations: this.truncations,
       endOffset: this.endOffset,
@@ -183,16 +190,13 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.isEpochsDirty = true;
   }
 
-  #hold(batch: Uint8Array, lastOffset: number): void {
-    this.window.push(batch, lastOffset);
-    this.endOffset = (lastOffset + 1) as Offset;
-    const heldBytes = batch.byteLength + HOLD_OVERHEAD_BYTES;
-    this.#pinnedBytes += heldBytes;
-    this.#services.onPinned(this, heldBytes);
+  /** While a checkpoint takes its snapshot, which it may have to take again, the log must not change but by appends. */
+  async #gate(): Promise<void> {
+    while (this.#services.gate !== undefined) await this.#services.gate;
   }
 
-  /** What a checkpoint is taking a snapshot of must not be changed but by appends. */
-  async #gate(): Promise<void> {
+  /** What is cut must be in the segments first when a snapshot speaks of it. */
+  async #cutGate(): Promise<void> {
     while (this.#services.gate !== undefined || this.#captured !== undefined)
       await (this.#services.gate ?? this.#captured);
   }
@@ -225,54 +229,42 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     await this.#control(KIND.EPOCH, { base: this.endOffset, epoch });
   }
 
-  /** Must not run beside appends of the same log. An offset inside a batch cuts that batch whole. */
   async truncate(toOffset: Offset): Promise<void> {
     this.#checkUsable();
     if (toOffset >= this.endOffset && (this.epochs.at(-1)?.startOffset ?? -1) < toOffset) return;
     assert(toOffset >= this.startOffset, `truncation to ${toOffset}, below the log start ${this.startOffset}`);
-    const base = toOffset >= this.endOffset ? this.endOffset : await this.#baseOfBatchAt(toOffset);
-    await this.#gate();
+    const isAtEnd = toOffset >= this.endOffset;
+    const found = isAtEnd
+      ? this.endOffset
+      : (this.held.baseOfBatchAt(toOffset) ?? (await this.#baseOfBatchAt(toOffset)));
+    await this.#cutGate();
     this.#checkUsable();
+    const base = Math.min(found, this.endOffset);
     this.#dropFrom(base);
     this.truncations++;
     const cut = { to: Math.min(base, this.#cut?.to ?? base), truncations: this.truncations, isDurable: false };
-    this.#cut = cut;
+    // Most are of what no segment holds yet: those do not wait behind the work of others on their files.
+    const isInSegments = this.#cut !== undefined || this.flushing !== undefined || this.segments.endOffset > base;
+    if (isInSegments) this.#cut = cut;
     if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base });
     cut.isDurable = true;
-    this.#services.requestFlush(this);
+    if (isInSegments) this.#services.requestFlush(this);
   }
 
-  #baseOfBatchAt(offset: number): number | Promise<number> {
-    const isInMemory = this.window.length > 0 && offset >= this.window.startOffset;
-    return isInMemory ? this.window.baseAt(this.window.indexOf(offset)) : this.segments.baseOfBatchAt(offset);
+  async #baseOfBatchAt(offset: number): Promise<number> {
+    const { truncations } = this;
+    return this.#guarded(this.segments.baseOfBatchAt(offset), { truncations, offset });
   }
 
   /** Forgets everything from `end` on, in memory. */
   #dropFrom(end: number): void {
-    while (this.window.length > 0 && this.window.endOffset > end) {
-      const isPinned = this.window.baseAt(this.window.length - 1) >= this.#flushedEnd;
-      const heldBytes = this.window.pop();
-      if (isPinned) this.#unpin(heldBytes);
-      else this.#cache(-heldBytes);
-    }
-    if (this.window.length === 0) this.window.reset(end);
+    this.held.dropFrom(end);
     this.endOffset = end as Offset;
     this.writtenEnd = Math.min(this.writtenEnd, end) as Offset;
     this.durableEnd = Math.min(this.durableEnd, end) as Offset;
     this.highWatermark = Math.min(this.highWatermark, end) as Offset;
-    this.#flushedEnd = Math.min(this.#flushedEnd, end);
     truncateEpochs(this.epochs, end);
     this.isEpochsDirty = true;
-  }
-
-  #unpin(sizeBytes: number): void {
-    this.#pinnedBytes -= sizeBytes;
-    this.#services.onUnpinned(this, sizeBytes);
-  }
-
-  #cache(sizeBytes: number): void {
-    this.#cachedBytes += sizeBytes;
-    this.#services.onCached(this, sizeBytes);
   }
 
   async advanceStart(toOffset: Offset): Promise<void> {
@@ -281,6 +273,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     if (toOffset <= this.startOffset) return;
     assert(toOffset <= this.endOffset, `log start ${toOffset} above the end ${this.endOffset}`);
     this.startOffset = toOffset;
+    this.noteHighWatermark(toOffset);
     raiseEpochsStart(this.epochs, toOffset);
     this.isEpochsDirty = true;
     await this.#control(KIND.LOG_START, { base: toOffset });
@@ -307,21 +300,18 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   /** Brings the segments up to what is durable, as far as a pending checkpoint allows. Rejects with the disk's failure. */
   async flush(): Promise<void> {
-    while (!this.isDeleted && this.damage === undefined && !this.#services.hasFailed) {
+    while (!this.isDeleted && !this.#isUnflushable && !this.#services.hasFailed) {
       if (this.#cut !== undefined) {
         if (!this.#cut.isDurable) break;
         await this.#cutSegments(this.#cut);
         continue;
       }
       const limitOffset = Math.min(this.durableEnd, this.#capture?.state.endOffset ?? this.durableEnd);
-      if (this.#flushedEnd >= limitOffset) break;
+      if (this.held.flushedEnd >= limitOffset) break;
       const { truncations } = this;
       const isVoid = (): boolean => this.truncations !== truncations || this.isDeleted;
-      const heldBytes = await this.segments.append(this.window, { limitOffset, isVoid });
-      if (isVoid()) continue;
-      this.#flushedEnd = this.segments.endOffset;
-      this.#unpin(heldBytes);
-      this.#cache(heldBytes);
+      await this.segments.append(this.held.window, { limitOffset, isVoid });
+      if (!isVoid()) this.#noteFlushed();
     }
     this.#finishCapture();
     if (this.#dropTo > 0 && this.#capture === undefined && !this.isDeleted) await this.#dropOldSegments();
@@ -329,23 +319,20 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   async #cutSegments(cut: { readonly to: number; readonly truncations: number }): Promise<void> {
     await this.segments.cut(cut.to);
+    // A write that ran when the cut was made may have brought what is left of it.
+    this.#noteFlushed();
     if (this.#cut?.truncations === cut.truncations) this.#cut = undefined;
   }
 
+  #noteFlushed(): void {
+    this.held.noteFlushed(this.segments.endOffset);
+    if (this.damage !== undefined) this.held.evictThrough(this.endOffset);
+  }
+
   async #dropOldSegments(): Promise<void> {
-    const dropTo = Math.min(this.#dropTo, this.#flushedEnd);
+    const dropTo = Math.min(this.#dropTo, this.held.flushedEnd);
     this.#dropTo = 0;
     await this.segments.remove(this.segments.dropBelow(dropTo));
-  }
-
-  /** Forgets cached batches that end at or below `offset` and returns their bytes. */
-  evictThrough(offset: number): void {
-    while (this.window.length > 0 && this.window.endAt(0) <= Math.min(offset, this.#flushedEnd))
-      this.#cache(-this.window.shift());
-  }
-
-  get cachedBytes(): number {
-    return this.#cachedBytes;
   }
 
   // ---- checkpoints
@@ -360,7 +347,16 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   #snapshot(): LogCapture {
     const { startOffset, endOffset, truncations } = this;
-    return { startOffset, endOffset, truncations, epochs: [...this.epochs], layout: undefined };
+    // Never above what is durable here (D-7).
+    const offset = Math.min(this.highWatermark, this.durableEnd);
+    const highWatermark = { offset, epoch: epochBefore(this.epochs, offset) };
+    return { startOffset, endOffset, truncations, epochs: [...this.epochs], highWatermark, layout: undefined };
+  }
+
+  /** As #snapshot, of a log that recovery has brought back. */
+  image(): LogImage {
+    const { logId, spec, damage } = this;
+    return { logId, spec, ...this.#snapshot(), segments: this.segments.layout(), damage };
   }
 
   /** The appends before the SEAL were refused: the state at the SEAL is the present one. */
@@ -371,8 +367,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   #finishCapture(): void {
     const capture = this.#capture;
     if (capture === undefined) return;
-    const isReached = this.#cut === undefined && this.#flushedEnd === capture.state.endOffset;
-    if (!this.isDeleted && this.damage === undefined && !isReached) return;
+    const isReached = this.#cut === undefined && this.held.flushedEnd === capture.state.endOffset;
+    if (!this.isDeleted && !this.#isUnflushable && !isReached) return;
     capture.state.layout = this.segments.layout();
     this.#capture = undefined;
     this.#captured = undefined;
@@ -383,21 +379,27 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   /** The log is gone: readers and the flusher end, its memory is given back. */
   markDeleted(): void {
     this.isDeleted = true;
-    this.#unpin(this.#pinnedBytes);
-    this.#cache(-this.#cachedBytes);
-    this.window.reset(this.endOffset);
+    this.held.clear();
     this.#finishCapture();
   }
 
   // ---- recovery
 
-  /** Takes a batch found in the journal: it is durable, or the whole recovery is for nothing. */
+  /** Takes what an APPEND of the journal holds: it is durable, or the whole recovery is for nothing. */
   replayAppend(batch: Uint8Array, record: { readonly base: number; readonly last: number }): void {
     assert(record.base === this.endOffset, `replay of offset ${record.base} into a log that ends at ${this.endOffset}`);
-    const lastOffset = record.last;
-    this.#hold(batch, lastOffset);
+    this.endOffset = (record.last + 1) as Offset;
+    this.held.hold(batch, record.last);
     this.writtenEnd = this.endOffset;
     this.durableEnd = this.endOffset;
+  }
+
+  /** D-7: the mark is of the records that the log had; if another epoch has that place now, it says nothing. */
+  settleHighWatermark(): void {
+    const { offset, epoch } = this.#storedHighWatermark;
+    const isThere = offset >= this.startOffset && offset <= this.endOffset;
+    const agrees = mutant("D-7") || epochBefore(this.epochs, offset) === epoch;
+    this.highWatermark = (isThere && agrees ? offset : this.startOffset) as Offset;
   }
 
   /** Cuts memory and segments at once. */
@@ -415,7 +417,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     const limitOffset = Math.min(options.limitOffset, this.endOffset) as Offset;
     if (offset >= limitOffset) return emptyRead(offset);
     const within = { ...options, limitOffset };
-    return offset >= this.window.startOffset ? this.#readWindow(offset, within) : this.#readSegments(offset, within);
+    return this.held.holdsFrom(offset) ? this.held.read(offset, within) : this.#readSegments(offset, within);
   }
 
   #outOfRange(offset: number): OttlaError | undefined {
@@ -423,31 +425,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     return new OttlaError("OFFSET_OUT_OF_RANGE", `offset ${offset} is not in ${this.startOffset} to ${this.endOffset}`);
   }
 
-  #readWindow(offset: Offset, options: ReadOptions): ReadResult {
-    const { window } = this;
-    const chunks: Uint8Array[] = [];
-    let sizeBytes = 0;
-    let nextOffset: number = offset;
-    for (
-      let index = window.indexOf(offset);
-      index < window.length && window.endAt(index) <= options.limitOffset;
-      index++
-    ) {
-      const batch = window.batchAt(index);
-      const isTooLarge = sizeBytes + batch.length > options.maxBytes;
-      if (isTooLarge && (chunks.length > 0 || !options.atLeastOne)) break;
-      chunks.push(batch);
-      sizeBytes += batch.length;
-      nextOffset = window.endAt(index);
-    }
-    const areSmall = chunks.length > CHUNKS_UNJOINED_MAX && sizeBytes < chunks.length * SMALL_BATCH_BYTES;
-    return { chunks: areSmall ? [concatBytes(chunks)] : chunks, sizeBytes, nextOffset: nextOffset as Offset };
-  }
-
   async #readSegments(offset: Offset, options: ReadOptions): Promise<ReadResult> {
     for (;;) {
       const { truncations } = this;
-      const limitOffset = Math.min(options.limitOffset, this.#flushedEnd) as Offset;
+      const limitOffset = Math.min(options.limitOffset, this.held.flushedEnd) as Offset;
       let result: ReadResult | undefined;
       let failure: unknown;
       try {
@@ -459,21 +440,33 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       if (error !== undefined) throw error;
       if (this.truncations === truncations) {
         if (result !== undefined) return result;
-        this.damage ??= { reason: String(failure), fromOffset: offset };
-        this.#services.onDamageMet(this, failure);
-        throw failure instanceof OttlaError
-          ? failure
-          : storageError(`reading ${this.topic}-${this.partition} failed: ${String(failure)}`, failure);
+        throw this.#failedRead(failure, offset);
       }
       // Cut meanwhile: what was read may be bytes of before and after (S-16).
       if (offset >= Math.min(options.limitOffset, this.endOffset)) return emptyRead(offset);
-      if (offset >= this.window.startOffset) {
-        return this.#readWindow(offset, {
+      if (this.held.holdsFrom(offset))
+        return this.held.read(offset, {
           ...options,
           limitOffset: Math.min(options.limitOffset, this.endOffset) as Offset,
         });
-      }
     }
+  }
+
+  /** A look into the segments; what fails while the log is being cut says nothing of it (S-16). */
+  async #guarded<T>(look: Promise<T>, from: { readonly truncations: number; readonly offset: number }): Promise<T> {
+    try {
+      return await look;
+    } catch (thrown) {
+      if (this.truncations !== from.truncations)
+        throw storageError(`${this.topic}-${this.partition} was cut meanwhile`, thrown);
+      throw this.#failedRead(thrown, from.offset);
+    }
+  }
+
+  /** What a file did not give is damage, unless only the handles were too few. */
+  #failedRead(thrown: unknown, offset: number): OttlaError {
+    if (isPassing(thrown)) return storageError(`reading ${this.topic}-${this.partition}: ${String(thrown)}`, thrown);
+    return this.#unusable() ?? this.markDamaged(thrown, offset);
   }
 
   async findTimestamp(timestamp: number, limitOffset: Offset): Promise<TimestampResult | undefined> {
@@ -485,19 +478,18 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       found = findInBatch(bytes, query, this.#services);
       return found === undefined;
     };
-    const flushedEnd = this.#flushedEnd;
+    const flushedEnd = this.held.flushedEnd;
+    const { truncations } = this;
     if (this.startOffset < flushedEnd) {
-      await this.segments.walk(this.startOffset, {
+      const walked = this.segments.walk(this.startOffset, {
         skip: (segment) => segment.maxTimestamp < timestamp,
         visit: (batch) =>
           batch.base < Math.min(limit, flushedEnd) && visit(batch.bytes.subarray(batch.at, batch.at + batch.sizeBytes)),
       });
+      await this.#guarded(walked, { truncations, offset: this.startOffset });
     }
     this.#checkUsable();
-    const { window } = this;
-    for (let index = 0; index < window.length && found === undefined; index++) {
-      if (window.endAt(index) > flushedEnd && window.baseAt(index) < limit) visit(window.batchAt(index));
-    }
+    if (found === undefined) this.held.visit(flushedEnd, { limitOffset: limit, visit });
     return found;
   }
 }

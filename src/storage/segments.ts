@@ -4,10 +4,11 @@
 // time: they take the segment's size once and the caller checks afterwards that nothing was cut meanwhile (S-16).
 import { assert, present } from "../base/assert.ts";
 import { BATCH_HEADER_BYTES, lastOffsetAt, maxTimestampAt } from "../model/record-batch.ts";
+import { forEachBatch } from "../model/records.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
-import { type BatchWindow, HOLD_OVERHEAD_BYTES } from "./batch-window.ts";
+import type { BatchWindow } from "./batch-window.ts";
 import { isNotFound, storageError } from "./faults.ts";
 import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { HandleCache } from "./handle-cache.ts";
@@ -83,6 +84,10 @@ export class Segments {
     this.#config = { segmentBytes, indexIntervalBytes };
   }
 
+  get segmentBytes(): number {
+    return this.#config.segmentBytes;
+  }
+
   get endOffset(): number {
     return this.#endOffset;
   }
@@ -115,18 +120,18 @@ export class Segments {
   }
 
   /**
-   * Writes batches of the window from the present end on, at most one run, never past `limitOffset`. Returns what they cost to hold, and 0 when
-   * `isVoid` became true before the write: the window was cut.
+   * Writes what the window holds from the present end on, as much as one write takes, never past `limitOffset`. Writes nothing when
+   * `isVoid` became true before: the window was cut.
    */
   async append(
     window: BatchWindow,
     options: { readonly limitOffset: number; readonly isVoid: () => boolean },
-  ): Promise<number> {
+  ): Promise<void> {
     const { limitOffset, isVoid } = options;
     const first = window.indexOf(this.#endOffset);
     assert(window.baseAt(first) === this.#endOffset, "the segments' end is no batch's base in the window");
     const segment = await this.#active(window.batchAt(first), window.endAt(first) - 1);
-    if (isVoid()) return 0;
+    if (isVoid()) return;
     let index = window.indexOf(this.#endOffset);
     const startPosition = segment.sizeBytes;
     const chunks: Uint8Array[] = [];
@@ -145,20 +150,18 @@ export class Segments {
     // A sync that ran beside the write has not covered it.
     segment.isDirty = true;
     for (const batch of chunks) this.#appended(segment, batch);
-    return sizeBytes + chunks.length * HOLD_OVERHEAD_BYTES;
   }
 
-  #appended(segment: Segment, batch: Uint8Array): void {
-    const last = lastOffsetAt(batch, 0);
-    this.#note(segment, {
-      position: segment.sizeBytes,
-      last,
-      sizeBytes: batch.length,
-      maxTimestamp: maxTimestampAt(batch, 0),
+  /** Takes note of a batch, or a run, that was written at the end of the segment. */
+  #appended(segment: Segment, run: Uint8Array): void {
+    forEachBatch(run, (position, sizeBytes) => {
+      const last = lastOffsetAt(run, position);
+      const maxTimestamp = maxTimestampAt(run, position);
+      this.#note(segment, { position: segment.sizeBytes + position, last, sizeBytes, maxTimestamp });
+      this.#endOffset = last + 1;
     });
-    segment.sizeBytes += batch.length;
+    segment.sizeBytes += run.length;
     segment.isIndexDirty = true;
-    this.#endOffset = last + 1;
   }
 
   /** S-12: an entry when more than the interval was written since the last one. */
@@ -390,6 +393,11 @@ export class Segments {
     let count = 0;
     while (count < this.#segments.length && this.endOf(count) <= offset) count++;
     return this.#segments.splice(0, count);
+  }
+
+  /** The log is gone with its directory: whatever still names it holds no indexes. */
+  forgetAll(): void {
+    this.#segments.length = 0;
   }
 
   async remove(segments: readonly Segment[]): Promise<void> {

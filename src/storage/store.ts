@@ -1,15 +1,23 @@
 // The store: the journal, the logs, the flusher and the checkpoints of one data directory, and what they tell the broker.
 import { assert, present } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { type ClusterId, type Offset, type PartitionIndex, type TopicId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { CheckpointDeps } from "./checkpoint-files.ts";
 import { Checkpointer, type CheckpointHost, type SuperblockChange } from "./checkpointer.ts";
-import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
+import { diskFailed, isNoSpace, isPassing, isUnreadable, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { HandleCache } from "./handle-cache.ts";
 import type { LogImage } from "./image.ts";
-import { type Credit, Journal, type JournalEntry, type JournalFile, type JournalHost } from "./journal.ts";
+import {
+  type Credit,
+  damagedEntry,
+  Journal,
+  type JournalEntry,
+  type JournalFile,
+  type JournalHost,
+} from "./journal.ts";
 import { LogRegistry, type RegistryHost } from "./log-registry.ts";
 import { StorageMetrics } from "./metrics.ts";
 import { refusals } from "./refusals.ts";
@@ -17,6 +25,7 @@ import type { LogServices, ReplicaLogImpl } from "./replica-log.ts";
 import { SpaceWatch } from "./space.ts";
 import type { Superblock } from "./superblock.ts";
 import type {
+  Damage,
   LogSpec,
   LogStore,
   ReplicaLog,
@@ -28,6 +37,10 @@ import type {
 } from "./types.ts";
 
 const RETRY_AFTER_MS = 1000;
+
+/** A credit from before a truncation says nothing of what was appended since (D-12, D-34). */
+const isOf = (log: ReplicaLogImpl, credit: Credit): boolean =>
+  !log.isDeleted && (credit.truncations === log.truncations || mutant("M35"));
 
 /** What recovery hands over to the running store. */
 export interface OpenedStore {
@@ -214,17 +227,17 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   onWritten(credit: Credit): void {
     const log = credit.log as ReplicaLogImpl;
-    if (log.isDeleted || credit.truncations !== log.truncations) return;
+    if (!isOf(log, credit)) return;
     log.onWritten(credit.endOffset);
-    this.#listener?.onWritten(log, toOffset(credit.endOffset), credit.truncations);
+    if (log.damage === undefined) this.#listener?.onWritten(log, toOffset(credit.endOffset), credit.truncations);
   }
 
   onDurable(credit: Credit): void {
     const log = credit.log as ReplicaLogImpl;
-    if (log.isDeleted || credit.truncations !== log.truncations) return;
+    if (!isOf(log, credit)) return;
     log.onDurable(credit.endOffset);
     this.#flusher.onDurable(log);
-    this.#listener?.onDurable(log, toOffset(credit.endOffset), credit.truncations);
+    if (log.damage === undefined) this.#listener?.onDurable(log, toOffset(credit.endOffset), credit.truncations);
   }
 
   onSynced(durationMs: number): void {
@@ -291,9 +304,13 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#flusher.request(log);
   }
 
-  onDamageMet(log: ReplicaLogImpl, error: unknown): void {
-    this.#metrics.damagedReads.add(1);
-    this.deps.logger.error("log_read_failed", { topic: log.topic, partition: log.partition, error: String(error) });
+  /** In the journal too, so that a restart does not forget it before a read meets it again. */
+  onDamageMet(log: ReplicaLogImpl, damage: Damage): void {
+    const { topic, partition } = log;
+    this.#metrics.damagedLogs.add(1);
+    this.deps.logger.error("log_damaged", { topic, partition, ...damage });
+    if (this.#failure === undefined) this.push(damagedEntry(log, damage));
+    this.#flusher.request(log);
     this.#listener?.onDamaged(log);
   }
 
@@ -318,6 +335,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   /** True: try again. */
   async #flushFailed(log: ReplicaLogImpl, thrown: unknown): Promise<boolean> {
     if (log.isDeleted || this.#diskFailure !== undefined) return false;
+    if (isUnreadable(thrown)) {
+      log.markUnflushable(thrown);
+      return false;
+    }
     if (!isPassing(thrown)) {
       this.fail(diskFailed(thrown));
       return false;

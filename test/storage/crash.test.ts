@@ -28,6 +28,10 @@ async function check(store: LogStoreImpl, snapshot: Snapshot, bound: "written" |
     if (log === undefined) continue;
     expect(log.damage, where).toBeUndefined();
     expect(log.durableEnd, where).toBe(log.endOffset);
+    expect(log.highWatermark, where).toBeGreaterThanOrEqual(log.startOffset);
+    expect(log.highWatermark, where).toBeLessThanOrEqual(log.endOffset);
+    const isEmptyAt = log.startOffset === log.endOffset && log.epochs.length === 0 ? log.endOffset : undefined;
+    if (entry.resetTo !== undefined && isEmptyAt === entry.resetTo) continue;
     const content = concatBytes(await contentOf(log));
     const matches = model.states.findLastIndex((state) => {
       const isSame =

@@ -6,10 +6,10 @@ import type { Offset } from "../../src/model/ids.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
 import type { ReplicaLog } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, openStore, Recorder, specOf } from "./support.ts";
+import { appendBatch, appendRun, openStore, Recorder, specOf } from "./support.ts";
 
 type Action =
-  | { readonly kind: "append"; readonly count: number; readonly valueBytes: number; readonly time: number }
+  | { readonly kind: "append" | "run"; readonly count: number; readonly valueBytes: number; readonly time: number }
   | {
       readonly kind: "read";
       readonly at: number;
@@ -26,7 +26,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   {
     weight: 10,
     arbitrary: fc.record({
-      kind: fc.constant("append" as const),
+      kind: fc.constantFrom("append" as const, "run" as const),
       count: fc.integer({ min: 1, max: 5 }),
       valueBytes: fc.integer({ min: 0, max: 150 }),
       time: fc.integer({ min: 0, max: 1000 }),
@@ -109,6 +109,13 @@ async function act(twin: Twin, log: ReplicaLog, step: Action): Promise<void> {
       const base = log.endOffset;
       const bytes = appendBatch(log, { count: step.count, valueBytes: step.valueBytes, timestamp: step.time });
       twin.entries.push({ bytes, base, end: base + step.count, time: step.time });
+      return;
+    }
+    case "run": {
+      const base = log.endOffset;
+      const runs = appendRun(log, step.count * 3, { valueBytes: step.valueBytes, timestamp: step.time });
+      for (const [place, bytes] of runs.entries())
+        twin.entries.push({ bytes, base: base + place, end: base + place + 1, time: step.time });
       return;
     }
     case "read": {

@@ -1,4 +1,5 @@
 // A store over memory: its dependencies, small limits, batches, and a listener that remembers.
+import { concatBytes } from "../../src/base/bytes.ts";
 import type { LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId } from "../../src/model/ids.ts";
 import { uuidFromBytes } from "../../src/model/ids.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
@@ -148,6 +149,14 @@ export function appendBatch(log: ReplicaLog, options: Parameters<typeof makeBatc
   const batch = makeBatch(log.endOffset, options);
   log.append(batch, (log.endOffset + (options.count ?? 1) - 1) as Offset, (options.epoch ?? 0) as LeaderEpoch);
   return batch;
+}
+
+/** Appends one-record batches in one piece and returns them one by one. */
+export function appendRun(log: ReplicaLog, count: number, options: Parameters<typeof makeBatch>[1] = {}): Uint8Array[] {
+  const base = log.endOffset;
+  const batches = Array.from({ length: count }, (_, place) => makeBatch(base + place, options));
+  log.append(concatBytes(batches), (base + count - 1) as Offset, (options.epoch ?? 0) as LeaderEpoch);
+  return batches;
 }
 
 export class Recorder implements StoreListener {

@@ -1,5 +1,6 @@
 // A random life of a store beside a model of it: what a log may be after a crash is one of the states it went through, none older
 // than what was reported.
+import { concatBytes } from "../../src/base/bytes.ts";
 import { createRng, type Rng } from "../../src/base/rng.ts";
 import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
 import type { DiskImage } from "../../src/sim/disk-image.ts";
@@ -23,6 +24,8 @@ export class LogModel {
   written = 0;
   durable = 0;
   isDeleting = false;
+  /** Being deleted to be made anew from here. */
+  resetTo: number | undefined;
 
   constructor(spec: LogSpec) {
     this.spec = spec;
@@ -57,6 +60,7 @@ export interface Snapshot {
     readonly written: number;
     readonly durable: number;
     readonly isDeleting: boolean;
+    readonly resetTo: number | undefined;
   }[];
 }
 
@@ -108,6 +112,7 @@ export class TraceRun implements StoreListener {
       written: model.written,
       durable: model.durable,
       isDeleting: model.isDeleting,
+      resetTo: model.resetTo,
     }));
     this.snapshots.push({ operation, image: this.files.image.clone(), logs });
   }
@@ -128,20 +133,36 @@ export class TraceRun implements StoreListener {
     if (choice < 85) return this.#truncate(log, model);
     if (choice < 89) return this.#startEpoch(log, model);
     if (choice < 93) return this.#advanceStart(log, model);
-    if (choice < 96) return store.checkpoint();
-    if (choice < 98) return void store.checkpoint();
+    if (choice < 95) return store.checkpoint();
+    if (choice < 97) return void store.checkpoint();
     model.isDeleting = true;
+    if (rng.chance(0.5)) return this.#reset(store, log, model);
     await store.deleteLog(log);
     await this.#create(store, log.partition);
+  }
+
+  async #reset(store: LogStoreImpl, log: ReplicaLog, model: LogModel): Promise<void> {
+    const to = this.#rng.between(0, log.endOffset + 10);
+    model.resetTo = to;
+    const fresh = await store.resetLog(log, to as Offset);
+    this.#models.delete(log);
+    const next = new LogModel(model.spec);
+    next.note(fresh, []);
+    this.#models.set(fresh, next);
   }
 
   #append(log: ReplicaLog, model: LogModel): void {
     const count = this.#rng.between(1, 4);
     if (this.#rng.chance(0.1)) this.#epoch++;
     const epoch = Math.max(this.#epoch, log.epochs.at(-1)?.epoch ?? 0);
-    const batch = makeBatch(log.endOffset, { count, epoch, fill: ++this.#fill, valueBytes: this.#rng.between(0, 60) });
-    log.append(batch, (log.endOffset + count - 1) as Offset, epoch as LeaderEpoch);
-    model.note(log, [...model.last.batches, batch]);
+    const base = log.endOffset;
+    const make = (at: number, records: number): Uint8Array =>
+      makeBatch(at, { count: records, epoch, fill: ++this.#fill, valueBytes: this.#rng.between(0, 60) });
+    const isRun = this.#rng.chance(0.3);
+    const batches = isRun ? Array.from({ length: count }, (_, place) => make(base + place, 1)) : [make(base, count)];
+    log.append(concatBytes(batches), (base + count - 1) as Offset, epoch as LeaderEpoch);
+    model.note(log, [...model.last.batches, ...batches]);
+    if (this.#rng.chance(0.3)) log.noteHighWatermark(this.#rng.between(0, log.durableEnd) as Offset);
   }
 
   async #truncate(log: ReplicaLog, model: LogModel): Promise<void> {
