@@ -7,6 +7,7 @@ import { addBroker } from "./tree/broker.ts";
 import { addCluster } from "./tree/cluster.ts";
 import { addData } from "./tree/data.ts";
 import { addLog } from "./tree/log.ts";
+import { addPartition } from "./tree/partition.ts";
 import { addQuorum } from "./tree/quorum.ts";
 import { addSelfTeaching } from "./tree/self.ts";
 import { addServer } from "./tree/server.ts";
@@ -94,6 +95,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
   addCluster(program, act);
   addServer(program, act);
   addTopic(program, act);
+  addPartition(program, act);
   addBroker(program, act);
   addQuorum(program, act);
   addData(program, act);

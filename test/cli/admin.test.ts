@@ -22,7 +22,7 @@ describe("ottla broker", () => {
     const { code, stdout } = await cluster.run(["broker", "ls"]);
     expect(code).toBe(0);
     const [head, ...rows] = stdout.trimEnd().split("\n");
-    expect(head).toBe("BROKER\tADDRESS\tROLE\tSTATE\tLEADERS\tREPLICAS");
+    expect(head).toBe("BROKER\tADDRESS\tROLE\tSTATE\tLEADERS\tIN SYNC");
     const cells = rows.map((row) => row.split("\t"));
     expect(cells.map(([nodeId]) => nodeId)).toEqual(["1", "2", "3"]);
     expect(cells.map(([, address]) => address).join(",")).toBe(cluster.addresses);

@@ -66,6 +66,8 @@ export function seen(nodes: readonly NodeObservation[], more: Partial<ClusterObs
     topics: 2,
     partitions: 12,
     offline: NO_TROUBLE,
+    lost: NO_TROUBLE,
+    belowMinIsr: NO_TROUBLE,
     underReplicated: NO_TROUBLE,
     faulty: NO_TROUBLE,
     shares,

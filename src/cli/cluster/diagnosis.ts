@@ -28,6 +28,8 @@ export const FINDING_CODES = [
   "VOTER_REFUSED",
   "VOTER_DISK_REPLACED",
   "PARTITIONS_OFFLINE",
+  "PARTITIONS_LOST",
+  "PARTITIONS_BELOW_MIN_ISR",
   "PARTITIONS_FAULTY",
   "PARTITIONS_UNDER_REPLICATED",
 ] as const;
@@ -253,21 +255,46 @@ function otherDisk(nodeId: number): Finding {
   };
 }
 
+type TopicFinding = Extract<FindingCode, `PARTITIONS_${string}`>;
+const MEANS: Readonly<Record<TopicFinding, string>> = {
+  PARTITIONS_OFFLINE: "nobody can write or read them until they have one",
+  PARTITIONS_LOST: "nobody can write or read them until somebody decides",
+  PARTITIONS_BELOW_MIN_ISR: "they can be read, but take no records until enough replicas are in sync",
+  PARTITIONS_FAULTY: "",
+  PARTITIONS_UNDER_REPLICATED: "",
+};
+
 function topicFindings({ topics }: ClusterObservation): Finding[] {
   if (topics === null) return [];
-  const finding = (code: FindingCode, { count, examples }: PartitionTrouble, what: string, hint: string): Finding[] => {
+  const finding = (
+    code: TopicFinding,
+    { count, examples }: PartitionTrouble,
+    what: string,
+    hint: string,
+  ): Finding[] => {
     if (count === 0) return [];
     const more = count > examples.length ? ` and ${count - examples.length} more` : "";
     const message = `${counted(count, "partition")} ${what}: ${examples.join(", ")}${more}`;
-    const means = code === "PARTITIONS_OFFLINE" ? "nobody can write or read them until they have one" : "";
-    return [{ code, nodeId: null, message, means, hint }];
+    return [{ code, nodeId: null, message, means: MEANS[code], hint }];
   };
   return [
     ...finding(
       "PARTITIONS_OFFLINE",
       topics.offline,
       "without a leader",
-      "start the nodes that hold them; where their only disk is lost, so are the records: delete the topic and create it again",
+      "start the nodes that hold them: ottla topic describe shows which (ISR and ELR)",
+    ),
+    ...finding(
+      "PARTITIONS_LOST",
+      topics.lost,
+      "without a leader and without a replica that has everything",
+      "bring back a node with an intact disk; else ottla partition elect <topic> <partition> --unclean takes what is left, or delete the topic",
+    ),
+    ...finding(
+      "PARTITIONS_BELOW_MIN_ISR",
+      topics.belowMinIsr,
+      "below min.insync.replicas",
+      "start the nodes of the missing replicas: ottla topic describe shows them",
     ),
     ...finding("PARTITIONS_FAULTY", topics.faulty, "with a fault", "the leader's log says more; ottla log verify"),
     ...finding(

@@ -36,7 +36,12 @@ export interface NodeShare {
 export interface TopicTally {
   readonly topics: number;
   readonly partitions: number;
+  /** Without a leader until a node is up. */
   readonly offline: PartitionTrouble;
+  /** Without a leader, and without a replica that has all that was acknowledged. */
+  readonly lost: PartitionTrouble;
+  /** With fewer replicas in sync than a write needs. */
+  readonly belowMinIsr: PartitionTrouble;
   readonly underReplicated: PartitionTrouble;
   /** With the error that the partition's leader tells of. */
   readonly faulty: PartitionTrouble;

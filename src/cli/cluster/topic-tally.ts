@@ -1,5 +1,6 @@
 // Counts what the topics of a cluster want for, page by page.
-import type { TopicMetadata } from "../../wire/native/apis.ts";
+import type { PartitionMetadata, TopicMetadata } from "../../wire/native/apis.ts";
+import { stateOfPartition } from "../partition-state.ts";
 import type { NodeShare, TopicTally } from "./observation.ts";
 
 const EXAMPLES_MAX = 10;
@@ -24,6 +25,8 @@ export class TopicCounter {
   #topics = 0;
   #partitions = 0;
   readonly #offline = new Trouble();
+  readonly #lost = new Trouble();
+  readonly #belowMinIsr = new Trouble();
   readonly #underReplicated = new Trouble();
   readonly #faulty = new Trouble();
   readonly #shares = new Map<number, Share>();
@@ -36,11 +39,26 @@ export class TopicCounter {
       for (const nodeId of partition.replicas) this.#share(nodeId).replicas++;
       for (const nodeId of partition.isr) this.#share(nodeId).inSync++;
       if (topic.isDeleting) continue;
-      const name = `${topic.name}-${partition.index}`;
-      const missing = partition.replicas.length - partition.isr.length;
-      if (partition.leader < 0) this.#offline.add(name);
-      else if (partition.error !== "NONE") this.#faulty.add(`${name} (${partition.error})`);
-      else if (missing > 0) this.#underReplicated.add(`${name} (${missing} of ${partition.replicas.length} replicas)`);
+      this.#judge(partition, `${topic.name}-${partition.index}`);
+    }
+  }
+
+  #judge(partition: PartitionMetadata, name: string): void {
+    const { error, isr, minIsr, replicas } = partition;
+    const missing = replicas.length - isr.length;
+    switch (stateOfPartition(partition)) {
+      case "leaderless":
+        return this.#offline.add(name);
+      case "lost":
+        return this.#lost.add(name);
+      case "faulty":
+        return this.#faulty.add(`${name} (${error})`);
+      case "below-min-isr":
+        return this.#belowMinIsr.add(`${name} (${isr.length} in sync, ${minIsr} needed)`);
+      case "under-replicated":
+        return this.#underReplicated.add(`${name} (${missing} of ${replicas.length} replicas)`);
+      case "ok":
+        return;
     }
   }
 
@@ -51,6 +69,8 @@ export class TopicCounter {
       topics: this.#topics,
       partitions: this.#partitions,
       offline: this.#offline,
+      lost: this.#lost,
+      belowMinIsr: this.#belowMinIsr,
       underReplicated: this.#underReplicated,
       faulty: this.#faulty,
       shares,

@@ -12,6 +12,8 @@ interface Row extends BrokerInfo {
   /** Partitions that it leads, and that it has a copy of. */
   readonly leaders: number;
   readonly replicas: number;
+  /** Those of its copies that are in sync. */
+  readonly inSync: number;
 }
 
 export async function brokerList({ flags, output }: Invocation): Promise<number> {
@@ -24,16 +26,16 @@ export async function brokerList({ flags, output }: Invocation): Promise<number>
     if (output.isJson) output.json("broker.ls", { ...headOf(cluster), brokers: rows });
     else {
       output.table({
-        headers: ["BROKER", "ADDRESS", "ROLE", "STATE", "LEADERS", "REPLICAS"],
+        headers: ["BROKER", "ADDRESS", "ROLE", "STATE", "LEADERS", "IN SYNC"],
         rows: rows.map((row) => [
           String(row.nodeId),
           row.address,
           row.role,
           stateOf(row),
           String(row.leaders),
-          String(row.replicas),
+          `${row.inSync}/${row.replicas}`,
         ]),
-        right: [0, 4, 5],
+        right: [0, 4],
       });
     }
     return EXIT.OK;
@@ -51,16 +53,19 @@ const stateOf = ({ isFenced }: BrokerInfo) => (isFenced ? "fenced" : "ok");
 function rowsOf({ brokers }: ClusterInfo, topics: readonly TopicInfo[]): Row[] {
   const leaders = new Map<number, number>();
   const replicas = new Map<number, number>();
+  const inSync = new Map<number, number>();
   const count = (counts: Map<number, number>, nodeId: number) => counts.set(nodeId, (counts.get(nodeId) ?? 0) + 1);
   for (const partition of topics.flatMap((topic) => topic.partitions)) {
     count(leaders, partition.leader);
     for (const nodeId of partition.replicas) count(replicas, nodeId);
+    for (const nodeId of partition.isr) count(inSync, nodeId);
   }
   return brokers
     .map((broker) => ({
       ...broker,
       leaders: leaders.get(broker.nodeId) ?? 0,
       replicas: replicas.get(broker.nodeId) ?? 0,
+      inSync: inSync.get(broker.nodeId) ?? 0,
     }))
     .toSorted((left, right) => left.nodeId - right.nodeId);
 }

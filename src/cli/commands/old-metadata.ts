@@ -5,13 +5,14 @@ import type { Output } from "../output.ts";
 export const OLD_METADATA =
   "no controller is known: this is what was known last, and may be old (ottla cluster health says what is missing)";
 
+const REMARK_TIMEOUT_MS = 2_000;
+
 /** On stderr; the listing is worth seeing all the same. */
 export async function controllerRemark(
   admin: Pick<Admin, "describeCluster">,
   output: Pick<Output, "note">,
-  timeoutMs: number,
 ): Promise<void> {
-  // The listing has been had: that this one fails is no reason to fail.
-  const cluster = await admin.describeCluster({ timeoutMs }).catch(() => undefined);
+  // The listing has been had: that this one fails is no reason to fail, and nobody should wait long for it.
+  const cluster = await admin.describeCluster({ timeoutMs: REMARK_TIMEOUT_MS }).catch(() => undefined);
   if (cluster === undefined || cluster.controllerId < 0) output.note(OLD_METADATA);
 }

@@ -1,13 +1,5 @@
-// ottla topic create|ls|describe|alter|delete.
-import type {
-  Admin,
-  Client,
-  CreateTopicOptions,
-  PartitionOffsets,
-  ReadOptions,
-  TopicInfo,
-} from "../../client/types.ts";
-import { failureOfPartitions } from "../../client/unreadable.ts";
+// ottla topic create|ls|alter|delete; describe is in topic-describe.ts.
+import type { Admin, Client, CreateTopicOptions, TopicInfo } from "../../client/types.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { topicNameFault } from "../../model/topic-name.ts";
@@ -18,7 +10,8 @@ import type { GlobalFlags } from "../output.ts";
 import { askYesNo } from "../question.ts";
 import { controllerRemark } from "./old-metadata.ts";
 import { counted, parseInteger, parsePair } from "../values.ts";
-import { type AlterFlags, alteredText, changesOf, CONFIG_COLUMNS, configRows } from "./config-changes.ts";
+import { stateOfPartition, worstOf } from "../partition-state.ts";
+import { type AlterFlags, alteredText, changesOf } from "./config-changes.ts";
 
 export interface CreateFlags {
   readonly partitions?: string;
@@ -50,8 +43,16 @@ export async function topicCreate({ args, flags, output }: Invocation<CreateFlag
         throw withCreateHint(thrown, name);
       });
     if (output.isJson)
-      output.json("topic.create", { topic: topic.name, topicId: topic.topicId, partitions: topic.partitions.length });
-    else output.line(`${topic.name}\t${counted(topic.partitions.length, "partition")}`);
+      output.json("topic.create", {
+        topic: topic.name,
+        topicId: topic.topicId,
+        partitions: topic.partitions.length,
+        replicas: replicasOf(topic),
+      });
+    else {
+      const sizes = `${counted(topic.partitions.length, "partition")}\t${counted(replicasOf(topic), "replica")}`;
+      output.line(`${topic.name}\t${sizes}`);
+    }
   });
 }
 
@@ -68,7 +69,7 @@ function withCreateHint(thrown: unknown, name: string): unknown {
 }
 
 /** Runs an action for each name; a failed one is told and does not keep the others from being done. */
-async function eachName(
+export async function eachName(
   names: readonly string[],
   { flags, output }: Pick<Invocation, "flags" | "output">,
   act: (admin: Admin, name: string, client: Client) => Promise<void>,
@@ -94,105 +95,43 @@ async function eachName(
 export async function topicList({ flags, output }: Invocation): Promise<number> {
   return withClient(flags, async (client) => {
     const topics = await client.admin().listTopics({ timeoutMs: timeoutOf(flags) });
-    await controllerRemark(client.admin(), output, timeoutOf(flags));
+    await controllerRemark(client.admin(), output);
     if (output.isJson) output.json("topic.ls", { topics: topics.map(topicSummary) });
     else {
       const rows = topics.map((topic) => [
         topic.name,
         String(topic.partitions.length),
         String(replicasOf(topic)),
+        String(underReplicatedOf(topic)),
         stateOf(topic),
       ]);
-      output.table({ headers: ["TOPIC", "PARTITIONS", "REPLICAS", "STATE"], rows, right: [1, 2] });
+      const headers = ["TOPIC", "PARTITIONS", "REPLICAS", "UNDER-REPLICATED", "STATE"];
+      output.table({ headers, rows, right: [1, 2, 3] });
     }
     return EXIT.OK;
   });
 }
 
 const replicasOf = (topic: TopicInfo) => topic.partitions[0]?.replicas.length ?? 0;
+const underReplicatedOf = ({ partitions }: TopicInfo) =>
+  partitions.filter(({ isr, replicas }) => isr.length < replicas.length).length;
 
-function stateOf(topic: TopicInfo): string {
-  if (topic.isDeleting) return "deleting";
-  return topic.partitions.every((partition) => partition.leader >= 0) ? "ok" : "leaderless";
+/** That of its worst partition. */
+export function stateOf(topic: TopicInfo): string {
+  return topic.isDeleting ? "deleting" : worstOf(topic.partitions.map(stateOfPartition));
 }
 
-function topicSummary(topic: TopicInfo) {
+export function topicSummary(topic: TopicInfo) {
   const { name, topicId, isDeleting } = topic;
   return {
     name,
     topicId,
     partitions: topic.partitions.length,
     replicas: replicasOf(topic),
+    underReplicated: underReplicatedOf(topic),
     isDeleting,
     state: stateOf(topic),
   };
-}
-
-export interface DescribeFlags {
-  readonly configs?: boolean;
-  readonly linearizable?: boolean;
-}
-
-export async function topicDescribe(invocation: Invocation<DescribeFlags>): Promise<number> {
-  const { args, flags, output } = invocation;
-  const read = { linearizable: flags.linearizable === true, timeoutMs: timeoutOf(flags) };
-  if (flags.configs === true) return describeSettings(invocation, read);
-  const rows: string[][] = [];
-  const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
-    const topic = await admin.describeTopic(name, read);
-    // Offsets come from the leaders; without one the rest is still worth seeing.
-    const byPartition = await knownOffsets(admin, name, invocation);
-    if (name === args.at(-1) && !read.linearizable) await controllerRemark(admin, output, read.timeoutMs);
-    if (output.isJson) {
-      const partitions = topic.partitions.map((partition) => ({ ...partition, ...byPartition.get(partition.index) }));
-      output.json("topic.describe", {
-        ...topicSummary(topic),
-        maxMessageBytes: topic.maxMessageBytes,
-        configs: topic.configs,
-        partitions,
-      });
-      return;
-    }
-    const configs = Object.entries(topic.configs).map(([key, value]) => `${key}=${value}`);
-    output.note(
-      `topic ${topic.name}  id ${topic.topicId}  ${stateOf(topic)}${configs.length > 0 ? `  ${configs.join(" ")}` : ""}`,
-    );
-    rows.push(...partitionRows(topic, byPartition));
-  });
-  // One table of all topics, so that a script reads one header.
-  if (!output.isJson && rows.length > 0) output.table({ headers: DESCRIBE_COLUMNS, rows, right: [1, 2, 3, 6, 7] });
-  return exitCode;
-}
-
-type KnownOffsets = ReadonlyMap<number, Pick<PartitionOffsets, "startOffset" | "endOffset">>;
-
-async function knownOffsets(admin: Admin, name: string, { flags, output }: Invocation): Promise<KnownOffsets> {
-  const offsets = await admin
-    .offsets(name, { partial: true, timeoutMs: timeoutOf(flags) })
-    .catch((thrown: unknown): PartitionOffsets[] => {
-      output.note(`offsets are not known: ${failureOf(thrown).message}`);
-      return [];
-    });
-  const failures = offsets.flatMap(({ partition, error }) =>
-    error === undefined ? [] : [{ topic: name, partition, error }],
-  );
-  if (failures.length > 0) {
-    const { message, hint } = failureOfPartitions(failures);
-    output.note(`offsets are not known of ${message} (${hint.replaceAll("<topic>", name)})`);
-  }
-  const known = offsets.filter(({ error }) => error === undefined);
-  return new Map(known.map(({ partition, startOffset, endOffset }) => [partition, { startOffset, endOffset }]));
-}
-
-async function describeSettings({ args, flags, output }: Invocation, read: ReadOptions): Promise<number> {
-  const rows: string[][] = [];
-  const exitCode = await eachName(args, { flags, output }, async (admin, name) => {
-    const configs = await admin.describeConfigs({ topic: name }, read);
-    if (output.isJson) output.json("topic.describe", { name, configs });
-    else rows.push(...configRows([name], configs));
-  });
-  if (!output.isJson && rows.length > 0) output.table({ headers: ["TOPIC", ...CONFIG_COLUMNS], rows });
-  return exitCode;
 }
 
 export async function topicAlter({ args, flags, output }: Invocation<AlterFlags>): Promise<number> {
@@ -203,21 +142,6 @@ export async function topicAlter({ args, flags, output }: Invocation<AlterFlags>
     if (output.isJson) output.json("topic.alter", { topic: name, changes, isDone: !validateOnly });
     else output.line(`${name}\t${alteredText(changes, validateOnly)}`);
   });
-}
-
-const DESCRIBE_COLUMNS = ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"];
-
-function partitionRows({ name, partitions }: TopicInfo, offsets: KnownOffsets): string[][] {
-  return partitions.map((partition) => [
-    name,
-    String(partition.index),
-    partition.leader < 0 ? "none" : String(partition.leader),
-    String(partition.leaderEpoch),
-    partition.replicas.join(","),
-    partition.isr.join(","),
-    String(offsets.get(partition.index)?.startOffset ?? "-"),
-    String(offsets.get(partition.index)?.endOffset ?? "-"),
-  ]);
 }
 
 export interface DeleteFlags {

@@ -9,7 +9,7 @@ export function addBroker(program: Command, act: Act): void {
   const list = broker
     .command("ls")
     .alias("list")
-    .description("brokers with their role, state, and how many partitions they lead and have")
+    .description("brokers with their role, state, partitions that they lead, and how many of their copies are in sync")
     .addHelpText("after", examples("ottla broker ls", "ottla broker ls --json | jq '.brokers[] | select(.isFenced)'"));
   act(list, async () => (await import("../commands/broker.ts")).brokerList);
   const describe = broker

@@ -9,7 +9,7 @@ export function addData(program: Command, act: Act): void {
     .description("send stdin, one record per line; a summary goes to stderr")
     .option(
       "-a, --acks <0|1|all>",
-      "0: no answer; 1: written by the leader; all: synced by every in-sync replica",
+      "0: no answer; 1: written by the leader; all: on the disk of every replica in sync",
       "all",
     )
     .option("-K, --key-delimiter <text>", "what is before it on a line is the key")
@@ -21,7 +21,15 @@ export function addData(program: Command, act: Act): void {
     .option("--batch-bytes <size>", "send a batch when it has grown to this (default 64KiB)")
     .option("--linger <duration>", "how long a batch waits for more records (default 5ms)")
     .option("--delivery-timeout <duration>", "give a record up that is not acknowledged by then (default 120s)")
-    .addHelpText("after", "\nA record is the bytes between line feeds; CR is kept, an empty line is an empty value.")
+    .addHelpText(
+      "after",
+      `
+A record is the bytes between line feeds; CR is kept, an empty line is an empty value.
+What an acknowledged record survives:
+  --acks all  everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
+  --acks 1    kill -9 of the leader's process; not a power loss of its machine, nor another leader before it was copied
+  --acks 0    nothing is promised: it counts as sent when it is handed to the network`,
+    )
     .addHelpText(
       "after",
       examples("cat access.log | ottla produce access-log", "ottla produce orders -K : -z lz4 --acks 1 < orders.txt"),

@@ -9,13 +9,20 @@ export function addTopic(program: Command, act: Act): void {
     .argument("<name...>")
     .description("create topics")
     .option("-P, --partitions <n>", "partitions (default: the broker's num.partitions)")
-    .option("-R, --replication-factor <n>", "copies of each partition")
-    .option("-c, --config <key=value>", "a topic setting such as max.message.bytes=2MiB; repeatable", gather)
+    .option("-R, --replication-factor <n>", "copies of each partition, on as many nodes (default: 3, or all brokers)")
+    .option("-c, --config <key=value>", "a topic setting such as min.insync.replicas=2; repeatable", gather)
     .option("--if-not-exists", "no error when it exists")
+    .addHelpText(
+      "after",
+      `
+min.insync.replicas is how many copies an acknowledged record of --acks all is on at least, and how many must be in sync for anything to be
+written: by default a majority of the copies, 2 of 3. So 3 copies bear the loss of one node with writes going on, and of any one disk for good.`,
+    )
     .addHelpText(
       "after",
       examples(
         "ottla topic create access-log -P 6",
+        "ottla topic create orders -P 3 --replication-factor 3 -c min.insync.replicas=2",
         "ottla topic create big -c max.message.bytes=8MiB --if-not-exists",
       ),
     );
@@ -23,17 +30,34 @@ export function addTopic(program: Command, act: Act): void {
   const list = topic
     .command("ls")
     .alias("list")
-    .description("list topics")
+    .description("list topics with their partitions, copies, and how many partitions lack one in sync")
     .addHelpText("after", examples("ottla topic ls", "ottla topic ls --json | jq '.topics[].name'"));
   act(list, async () => (await import("../commands/topic.ts")).topicList);
   const describe = topic
     .command("describe")
     .argument("<name...>")
-    .description("leader, replicas, in-sync replicas, epoch and offsets of each partition; settings that are its own")
+    .description("leader, replicas, epochs, offsets and lag of each partition; settings that are its own")
+    .option("--replicas", "a row for each replica: how far it is, and since when it is behind")
     .option("--configs", "every setting in force, with where it comes from, in place of the partitions")
     .option("--linearizable", "ask the controller: nothing old")
-    .addHelpText("after", examples("ottla topic describe access-log", "ottla topic describe access-log --configs"));
-  act(describe, async () => (await import("../commands/topic.ts")).topicDescribe);
+    .addHelpText(
+      "after",
+      `
+EPOCH of the leader, VERSION of the partition's record, ISR replicas in sync, ELR replicas that have all that was acknowledged and may lead when
+no other is left, MIN in-sync replicas that a write needs. START to HW can be read; END is the leader's log, DURABLE what its disk has;
+LAG records that each follower's disk lacks. "-" is not known: the leaders have 2 s to answer, or --timeout.
+States: ok, under-replicated, below-min-isr (writes are refused), faulty, leaderless (until a replica of the ISR or ELR is up), lost (no
+replica is left that has everything: ottla partition elect --help).`,
+    )
+    .addHelpText(
+      "after",
+      examples(
+        "ottla topic describe access-log",
+        "ottla topic describe access-log --replicas",
+        "ottla topic describe access-log --configs",
+      ),
+    );
+  act(describe, async () => (await import("../commands/topic-describe.ts")).topicDescribe);
   const alter = topic
     .command("alter")
     .argument("<name...>")
