@@ -3,7 +3,8 @@
 // again when it is told that its epoch has passed (Q-22), and says goodbye (R-62).
 import { present } from "../base/assert.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import type { BrokerEpoch, NodeId } from "../model/ids.ts";
+import type { PartitionRef } from "../metadata/partition-decisions.ts";
+import type { BrokerEpoch, NodeId, TopicId } from "../model/ids.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
@@ -14,6 +15,7 @@ import type {
   RegisterBrokerRequest,
   RegisterBrokerResponse,
 } from "../wire/native/quorum-apis.ts";
+import { DamageReports } from "./damage-reports.ts";
 import type { MetadataQuorum } from "./quorum/types.ts";
 import type { SelfIdentity } from "./topic-reconciler.ts";
 
@@ -31,7 +33,9 @@ export interface MembershipDeps {
   readonly timers: Timers;
   readonly logger: Logger;
   /** What a heartbeat says of this broker's disk and logs. */
-  readonly reports: () => Pick<BrokerHeartbeatRequest, "isLowOnSpace" | "droppedTopics" | "damaged">;
+  readonly reports: () => Pick<BrokerHeartbeatRequest, "isLowOnSpace" | "droppedTopics">;
+  /** Every damaged replica here (D-17). */
+  readonly damaged: () => Iterable<PartitionRef>;
   /** The own image has the registration of this incarnation: each time. */
   readonly onRegistered: () => void;
   readonly onDefect: (defect: unknown) => void;
@@ -65,6 +69,7 @@ const INTERVAL: Next = { kind: "interval" };
 export class Membership {
   readonly #deps: MembershipDeps;
   readonly #options: MembershipOptions;
+  readonly #damage: DamageReports;
   #epoch: BrokerEpoch | undefined;
   #isEpochStored = false;
   #wantsShutdown = false;
@@ -91,6 +96,7 @@ export class Membership {
   constructor(deps: MembershipDeps, options: MembershipOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#damage = new DamageReports(deps.damaged);
     this.#ready = deferred();
     this.#ready.promise.catch(() => undefined); // heard only by a start under way
   }
@@ -145,6 +151,17 @@ export class Membership {
   kick(): void {
     this.#isKicked = true;
     this.#pause?.end();
+  }
+
+  /** D-17: the controller has committed that the replica is damaged. Only then may it be dropped and begun anew. */
+  isDamageKnown(topicId: TopicId, partition: number): boolean {
+    return this.#damage.isKnown(topicId, partition);
+  }
+
+  /** A damaged replica was dropped. */
+  damageEnded(topicId: TopicId, partition: number): void {
+    this.#damage.ended(topicId, partition);
+    this.kick();
   }
 
   /** R-62: resolves when the controller let it go, when there is no controller, or after `timeoutMs`. */
@@ -268,6 +285,7 @@ export class Membership {
     if ((store.brokerEpoch ?? -1) < brokerEpoch) await store.storeBrokerEpoch(brokerEpoch);
     this.#epoch = brokerEpoch;
     this.#isEpochStored = true;
+    this.#damage.reset();
     this.#registrations++;
     this.#duplicateSinceMs = undefined;
     logger.info("broker_registered", { brokerEpoch, controllerId });
@@ -278,17 +296,22 @@ export class Membership {
   async #heartbeat(controllerId: NodeId, brokerEpoch: BrokerEpoch): Promise<Next> {
     const { quorum, calls, reports } = this.#deps;
     const { nodeId, incarnationId } = this.#options.self;
+    const { image } = quorum;
+    const damage = this.#damage.list();
     const { isFenced, mayShutDown } = await this.#answered(
       calls.heartbeat(controllerId, {
         nodeId,
         brokerEpoch,
         incarnationId,
-        appliedEnd: quorum.image.endOffset,
-        epochStored: this.#isEpochStored,
+        appliedEnd: image.endOffset,
+        // Once it is unfenced it may be elected wherever it counts: not where it is damaged (D-17).
+        epochStored: this.#isEpochStored && !this.#damage.isCounted(image, nodeId),
         wantsShutdown: this.#wantsShutdown,
+        damaged: damage.damaged,
         ...reports(),
       }),
     );
+    this.#damage.answered(damage);
     this.#trouble = undefined;
     if (isFenced !== this.#isFencedByAnswer)
       this.#deps.logger.info(isFenced ? "broker_fenced" : "broker_unfenced", { controllerId });
