@@ -420,6 +420,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     return this.held.holdsFrom(offset) ? this.held.read(offset, within) : this.#readSegments(offset, within);
   }
 
+  isInMemory(offset: Offset): boolean {
+    return this.held.holdsFrom(offset);
+  }
+
   #outOfRange(offset: number): OttlaError | undefined {
     if (offset >= this.startOffset && offset <= this.endOffset) return undefined;
     return new OttlaError("OFFSET_OUT_OF_RANGE", `offset ${offset} is not in ${this.startOffset} to ${this.endOffset}`);

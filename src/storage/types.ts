@@ -177,6 +177,8 @@ export interface ReplicaLog {
    * larger if `atLeastOne`. Synchronous when memory holds them. Rejects with OttlaError STORAGE_ERROR on damage met, checked by CRC.
    */
   read(offset: Offset, options: ReadOptions): ReadResult | Promise<ReadResult>;
+  /** A read from here on needs no disk. */
+  isInMemory(offset: Offset): boolean;
   /** For what is written from now on; not durable. A batch taken before that is longer than a segment gets one of its own. */
   configure(settings: LogSettings): void;
   /** First record with timestamp >= `timestamp` and offset < limitOffset. */

@@ -1,4 +1,5 @@
-// This broker's control connections to the others: Raft, registration, heartbeats, metadata. One connection for each peer that is dialled.
+// This broker's connections to the others, one for each peer that is dialled: one set for control (Raft, registration, heartbeats, metadata), another
+// one for bulk (what replicas fetch), so that no heartbeat ever waits behind a megabyte (D-24).
 import type { Rng } from "../../base/rng.ts";
 import { Alarms } from "../../link/alarms.ts";
 import { BrokerConnection } from "../../link/broker-connection.ts";
@@ -63,6 +64,11 @@ export class PeerLinks {
 
   isConnected(nodeId: NodeId): boolean {
     return this.#links.get(nodeId)?.current !== undefined;
+  }
+
+  /** For requests with many answers. Whoever uses it watches for its end. */
+  connectionTo(nodeId: NodeId): BrokerConnection | undefined {
+    return this.#links.get(nodeId)?.used();
   }
 
   /** Why a peer is not connected, for people. */

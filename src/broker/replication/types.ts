@@ -5,6 +5,7 @@ import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { Checksum } from "../../ports/checksum.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Logger } from "../../ports/logger.ts";
+import type { Counter } from "../../ports/metrics.ts";
 import type { Eligible, PartitionEffect, PartitionEvent } from "../../replication/types.ts";
 import type { AlterPartitionRequest, AlterPartitionResponse } from "../../wire/native/replication-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
@@ -20,7 +21,7 @@ export type FetchVerdict = Extract<Effect, { kind: "fetch-verdict" }>;
 /** What replication tells cores. */
 export type StreamEvent = Extract<
   Event,
-  { kind: "follower-fetch" | "durable-report" | "session-ended" | "fetched" | "isr-change-refused" }
+  { kind: "follower-fetch" | "durable-report" | "session-ended" | "session-started" | "fetched" | "isr-change-refused" }
 >;
 
 /** What this broker does with a partition, as of the step just made. */
@@ -43,6 +44,8 @@ export interface ReplicationDeps {
   readonly deadlines: Deadlines;
   readonly logger: Logger;
   readonly checksum: Checksum;
+  /** Bytes of batches sent to followers, and got from leaders. */
+  readonly counters: { readonly bytesOut: Counter; readonly bytesIn: Counter };
   /** Connections for bulk: never those that Raft and heartbeats use (D-24). Closed by their owner, after `Replication.stop`. */
   readonly links: PeerLinks;
   readonly replicas: ReplicaHost;

@@ -1,0 +1,64 @@
+// What a follower got for one partition, checked before anything is appended (B-18, B-19): each batch by its own checksum, over views of the
+// message that brought it. What passes is handed on as runs, one piece of consecutive batches of one leader epoch each, so that the log takes many
+// small batches for the price of one.
+import { keepable } from "../../base/bytes.ts";
+import type { LeaderEpoch, Offset } from "../../model/ids.ts";
+import { baseOffsetAt, checkStoredBatch, type Crc32c, lastOffsetAt, leaderEpochAt } from "../../model/record-batch.ts";
+import type { FetchedBatch } from "../../replication/types.ts";
+
+/** Longest run of several batches: what one read of the log then finds in one piece. A longer single batch is a run of its own. */
+const RUN_BYTES_MAX = 128 * 1024;
+
+/** A view of the message that brought it; what covered less than half of that was copied (D-26). */
+type FetchedRun = FetchedBatch<Uint8Array>;
+
+/** A run under construction: where it begins in the bytes, and what its batches say. */
+interface OpenRun {
+  startsAt: number;
+  baseOffset: number;
+  lastOffset: number;
+  epoch: number;
+}
+
+/**
+ * The runs of `body`, or why it cannot be taken; then nothing of it is. Whether the first offset is the one that was asked for, and the epoch not
+ * above the leader's, is for the core to say.
+ */
+export function runsOf(body: Uint8Array, checksum: Crc32c): FetchedRun[] | string {
+  const bytes = keepable(body);
+  const end = bytes.length;
+  const runs: FetchedRun[] = [];
+  let open: OpenRun | undefined;
+  let at = 0;
+  while (at < end) {
+    const check = checkStoredBatch(bytes, at, { end, checksum });
+    if (check.kind === "incomplete") return `${end - at} bytes at ${at} are no whole batch`;
+    if (check.kind === "corrupt") return check.reason;
+    const baseOffset = baseOffsetAt(bytes, at);
+    const lastOffset = lastOffsetAt(bytes, at);
+    const epoch = leaderEpochAt(bytes, at);
+    if (open !== undefined && baseOffset !== open.lastOffset + 1)
+      return `offset ${baseOffset} follows ${open.lastOffset}`;
+    if (open !== undefined && epoch < open.epoch) return `leader epoch ${epoch} follows ${open.epoch}`;
+    const next = at + check.sizeBytes;
+    if (open !== undefined && open.epoch === epoch && next - open.startsAt <= RUN_BYTES_MAX) {
+      open.lastOffset = lastOffset;
+    } else {
+      if (open !== undefined) runs.push(closed(open, bytes, at));
+      open = { startsAt: at, baseOffset, lastOffset, epoch };
+    }
+    at = next;
+  }
+  if (open !== undefined) runs.push(closed(open, bytes, end));
+  return runs;
+}
+
+function closed(run: OpenRun, bytes: Uint8Array, end: number): FetchedRun {
+  const isWhole = run.startsAt === 0 && end === bytes.length;
+  return {
+    baseOffset: run.baseOffset as Offset,
+    lastOffset: run.lastOffset as Offset,
+    epoch: run.epoch as LeaderEpoch,
+    body: isWhole ? bytes : bytes.subarray(run.startsAt, end),
+  };
+}
