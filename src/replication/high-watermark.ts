@@ -1,22 +1,36 @@
 // The one formula that says what is committed.
+import { mutant } from "../base/mutant.ts";
+
+/** A follower in the maximal ISR. */
+export interface CountedReplica {
+  readonly isCounted: boolean;
+  /** As credited by the leader, -1 not known. */
+  readonly durableEnd: number;
+}
 
 /**
- * Where the high watermark may stand: the smallest durable end over the in-sync replicas (D-35: never what was only sent or written).
+ * Where the high watermark may stand: the smallest durable end over the maximal ISR (D-35: never what was only sent or written).
  *
- * Shape:     `durableEnds`: one exclusive end per ISR member, the leader's own among them.
- * Invariant: the result is >= `current` and, where it moved, <= every durable end. It stands still while fewer than `minIsr`
- *            replicas are in sync (R-3, strict).
- * Example:   durable ends [10, 7], minIsr 2, current 5 -> 7.
- *            durable ends [10], minIsr 2, current 5 -> 5.
- *            durable ends [10, 4], minIsr 2, current 5 -> 5: a member behind the mark never takes it back.
+ * Shape:     `own`: the leader's durable end. `followers`: those that count are the members of the maximal ISR, which holds whoever may be in the
+ *            ISR for the controller: the committed one, a proposed newcomer, a joining one (R-30, D-8). `spare`: members of the committed ISR
+ *            less min ISR.
+ * Invariant: the result is >= `current` and, where it moved, <= every durable end that counts. It stands still while fewer than min ISR
+ *            replicas are in the committed ISR (R-3, strict).
+ * Example:   current 5, own 10, followers [7 counted, 3 not], spare 0 -> 7
+ *            current 5, own 10, no followers,                 spare -1 -> 5: below min ISR
+ *            current 5, own 10, followers [4 counted],        spare 0 -> 5: a member behind the mark never takes it back
  */
 export function nextHighWatermark(
   current: number,
-  state: { readonly durableEnds: readonly number[]; readonly minIsr: number },
+  own: number,
+  followers: readonly CountedReplica[],
+  spare: number,
 ): number {
-  const { durableEnds, minIsr } = state;
-  if (durableEnds.length === 0 || durableEnds.length < minIsr) return current;
-  let smallest = Number.MAX_SAFE_INTEGER;
-  for (const end of durableEnds) if (end < smallest) smallest = end;
-  return smallest > current ? smallest : current;
+  if (spare < 0 && !mutant("M15")) return current;
+  let end = own;
+  for (const follower of followers) {
+    if (!follower.isCounted) continue;
+    if (mutant("M5") ? follower.durableEnd > end : follower.durableEnd < end) end = follower.durableEnd;
+  }
+  return end > current ? end : current;
 }

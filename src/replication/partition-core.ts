@@ -1,260 +1,341 @@
-// The leader's half of one partition, pure and synchronous: which offsets batches get, what is committed, who is answered when.
+// One partition on one broker, pure and synchronous: leader, follower or neither.
 //
 // The host's duties, in this order:
 //   1. `step` with an event; carry out the returned effects strictly in their order (D-34).
 //   2. Tell each completion of the log as an event, with the truncation count it came with.
-//   3. Before `lead`, the log has made the epoch durable (R-9), and the epoch was received in this incarnation (D-1).
+//   3. Before `lead`, the log has made the epoch durable (R-9) and told so by `epoch-opened`, and the epoch was received in this incarnation (D-1).
+//   4. One role at a time, in the order of the metadata (R-67).
 import { assert, assertNever } from "../base/assert.ts";
-import { mutant } from "../base/mutant.ts";
-import { Ring } from "../base/ring.ts";
-import type { ErrorName, Outcome } from "../model/errors.ts";
+import type { ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH, type LeaderEpoch, type NodeId, type Offset } from "../model/ids.ts";
-import { nextHighWatermark } from "./high-watermark.ts";
-import type { LogEnds, PartitionEffect, PartitionEvent, WaitingProduce } from "./types.ts";
+import { Effects } from "./effects.ts";
+import { Follower } from "./follower.ts";
+import type { FollowerProgress } from "./follower-progress.ts";
+import { Leader } from "./leader.ts";
+import { LogState } from "./log-state.ts";
+import type {
+  CoreSettings,
+  EpochStart,
+  LeaderEvent,
+  LocalEvent,
+  PartitionEffect,
+  PartitionEvent,
+  PartitionRecord,
+  PartitionView,
+} from "./types.ts";
 
-type Produce<Token> = Extract<PartitionEvent<Token>, { kind: "produce" }>;
-type Lead<Token> = Extract<PartitionEvent<Token>, { kind: "lead" }>;
+type EventOf<Token, Body, Kind extends PartitionEvent<Token, Body>["kind"]> = Extract<
+  PartitionEvent<Token, Body>,
+  { kind: Kind }
+>;
+
+/** "stand-by": neither leads nor follows now. */
+export type PartitionRole = "leader" | "follower" | "stand-by";
 
 /**
- * One partition on its leader.
+ * One partition.
  *
- * Shape:     highWatermark <= durableEnd <= writtenEnd <= endOffset, all exclusive (D-34).
- * Invariant: highWatermark never falls; acks=1 is answered at or after writtenEnd >= the batch's end, acks=all at or after highWatermark >= it.
- * Example:   leader epoch 3, log [0, 10) durable, highWatermark 10
- *              produce 5 records, acks all -> append base 10, last 14, epoch 3        endOffset 15
- *              written 15                  -> nothing                                 writtenEnd 15
- *              durable 15                  -> highWatermark 15, answer base 10        durableEnd 15
- *            and where the disk had no room instead:
- *              refused from 10             -> answer STORAGE_FULL, "not appended"     endOffset 10
- * Source:    D-34, D-35, D-36; R-2, R-3; B-12, B-17 rows 4 and 5.
+ * Shape:     `LogState` holds the ends, the epochs and the high watermark; `Leader` and `Follower` are the two halves, at most one of them at work,
+ *            each made when it is first needed: a partition that is only led, or only followed, costs one.
+ * Invariant: leader epochs led in only rise (D-1, I-6). What waited in one role is answered before the next begins (R-42, R-43).
+ * Example:   follower in epoch 3, log [0, 20)
+ *              stand-by                          -> nothing is fetched any more
+ *              epoch-opened 4                    history (..., (4, 20))
+ *              lead in 4                         leader, appends at 20 in epoch 4
+ *              follow node 2 in 5                -> producers NOT_LEADER_OR_FOLLOWER, "unknown"; fetch at 23, last epoch 4
  */
-export class PartitionCore<Token> {
-  readonly #self: NodeId;
+export class PartitionCore<Token, Body = Uint8Array> {
+  readonly #settings: CoreSettings;
+  readonly #log = new LogState();
+  readonly #effects = new Effects<Token, Body>();
+  #leader: Leader<Token, Body> | undefined;
+  #follower: Follower<Token, Body> | undefined;
+  #role: PartitionRole = "stand-by";
+  #record: PartitionRecord | undefined;
   #leaderEpoch: LeaderEpoch = NO_LEADER_EPOCH;
-  #isLeader = false;
-  #isr: readonly NodeId[] = [];
-  #minIsr = 1;
-  #endOffset = 0 as Offset;
-  #writtenEnd = 0 as Offset;
-  #durableEnd = 0 as Offset;
-  #highWatermark = 0 as Offset;
-  #truncations = 0;
-  /** First offset of the present leader epoch: "latest" is only known once the high watermark is here (S-25). */
-  #epochStart = 0 as Offset;
-  /** acks=1 and acks=all, each in offset order. Two queues, so that a written batch never waits behind one that is not durable. */
-  readonly #untilWritten = new Ring<WaitingProduce<Token>>();
-  readonly #untilCommitted = new Ring<WaitingProduce<Token>>();
+  #ledEpoch: LeaderEpoch = NO_LEADER_EPOCH;
 
-  constructor(self: NodeId) {
-    this.#self = self;
+  constructor(settings: CoreSettings) {
+    this.#settings = settings;
   }
 
+  get role(): PartitionRole {
+    return this.#role;
+  }
   get isLeader(): boolean {
-    return this.#isLeader;
+    return this.#role === "leader";
   }
-  /** The epoch led in, or last led in. */
+  get isFollower(): boolean {
+    return this.#role === "follower";
+  }
+  /** Of the present role, or of the last one. */
   get leaderEpoch(): LeaderEpoch {
     return this.#leaderEpoch;
   }
+  /** As last told. */
+  get record(): PartitionRecord | undefined {
+    return this.#role === "leader" ? this.#leader?.record : this.#record;
+  }
+  /** -1 before any record was told. */
+  get partitionEpoch(): number {
+    return this.record?.partitionEpoch ?? -1;
+  }
+  /** The committed ISR as last told. */
+  get isr(): readonly NodeId[] {
+    return this.record?.isr ?? [];
+  }
+  get startOffset(): Offset {
+    return this.#log.startOffset;
+  }
   /** Accepted: where the next batch goes. */
   get endOffset(): Offset {
-    return this.#endOffset;
+    return this.#log.endOffset;
   }
   get writtenEnd(): Offset {
-    return this.#writtenEnd;
+    return this.#log.writtenEnd;
   }
   get durableEnd(): Offset {
-    return this.#durableEnd;
+    return this.#log.durableEnd;
   }
   get highWatermark(): Offset {
-    return this.#highWatermark;
+    return this.#log.highWatermark;
+  }
+  get epochs(): readonly EpochStart[] {
+    return this.#log.epochs.entries;
+  }
+  /** A truncation or a restart of the log is under way. */
+  get isCutting(): boolean {
+    return this.#log.isCutting;
   }
   /** False while a new leader cannot say where the partition ends: answer OFFSET_NOT_AVAILABLE (S-25). */
   get knowsLatest(): boolean {
-    return this.#highWatermark >= this.#epochStart;
+    return this.#role === "leader" && this.#leader?.knowsLatest === true;
   }
   get waitingCount(): number {
-    return this.#untilWritten.length + this.#untilCommitted.length;
+    return this.#leader?.waitingCount ?? 0;
+  }
+  /** The leader has asked the controller for another ISR and knows no answer. */
+  get isIsrChangePending(): boolean {
+    return this.#role === "leader" && this.#leader?.isIsrChangePending === true;
+  }
+  /** What the leader knows of its followers; empty elsewhere. */
+  get followers(): readonly FollowerProgress[] {
+    return this.#role === "leader" ? (this.#leader?.followers ?? []) : [];
+  }
+  /** When a `tick` gives a follower's position again; undefined: it is not backing off. */
+  get retryAtMs(): number | undefined {
+    return this.#role === "follower" ? this.#follower?.retryAtMs : undefined;
   }
 
   /** Why a request that knows this leader epoch (-1: not checked) is not served here, or undefined when it is. */
   refusalOf(leaderEpoch: number): ErrorName | undefined {
     if (leaderEpoch >= 0 && leaderEpoch < this.#leaderEpoch) return "FENCED_LEADER_EPOCH";
     if (leaderEpoch > this.#leaderEpoch) return "UNKNOWN_LEADER_EPOCH";
-    return this.#isLeader ? undefined : "NOT_LEADER_OR_FOLLOWER";
+    return this.#role === "leader" ? undefined : "NOT_LEADER_OR_FOLLOWER";
   }
 
-  /** Why nothing may be appended now. Below min ISR every acks is refused, since a batch appended there would be acknowledged but invisible (D-29). */
-  produceRefusalOf(leaderEpoch: number): ErrorName | undefined {
-    const refusal = this.refusalOf(leaderEpoch);
-    if (refusal !== undefined) return refusal;
-    return this.#isr.length < this.#minIsr ? "NOT_ENOUGH_REPLICAS" : undefined;
+  /** Why nothing may be appended now. `needsMinIsr`: false for acks 0 and 1 where the topic allows them below min ISR (D-29). */
+  produceRefusalOf(leaderEpoch: number, needsMinIsr = true): ErrorName | undefined {
+    return this.refusalOf(leaderEpoch) ?? this.#leader?.produceRefusal(needsMinIsr);
   }
 
-  step(event: PartitionEvent<Token>): PartitionEffect<Token>[] {
-    const effects: PartitionEffect<Token>[] = [];
-    this.#dispatch(event, effects);
-    this.checkInvariants();
-    return effects;
+  /** Of other replicas only a leader knows anything. */
+  describe(nowMs: number): PartitionView {
+    const { startOffset, highWatermark, endOffset, durableEnd } = this.#log;
+    const { self } = this.#settings;
+    const isInSync = this.isr.includes(self);
+    const own = { nodeId: self, endOffset, durableEnd, caughtUpMsAgo: this.isLeader ? 0 : -1, isInSync };
+    return {
+      leaderEpoch: this.#leaderEpoch,
+      partitionEpoch: this.partitionEpoch,
+      startOffset,
+      highWatermark,
+      endOffset,
+      durableEnd,
+      replicas: [own, ...(this.#ledBy()?.describe(nowMs) ?? [])],
+    };
+  }
+
+  step(event: PartitionEvent<Token, Body>): readonly PartitionEffect<Token, Body>[] {
+    this.#dispatch(event);
+    this.#log.checkInvariants();
+    return this.#effects.take();
   }
 
   checkInvariants(): void {
-    assert(this.#writtenEnd <= this.#endOffset, `written ${this.#writtenEnd} above accepted ${this.#endOffset}`);
-    assert(this.#durableEnd <= this.#writtenEnd, `durable ${this.#durableEnd} above written ${this.#writtenEnd}`);
-    assert(
-      this.#highWatermark <= this.#durableEnd,
-      `high watermark ${this.#highWatermark} above durable ${this.#durableEnd}`,
-    );
+    this.#log.checkInvariants();
   }
 
-  #dispatch(event: PartitionEvent<Token>, effects: PartitionEffect<Token>[]): void {
+  #dispatch(event: PartitionEvent<Token, Body>): void {
     switch (event.kind) {
       case "produce":
-        return this.#produce(event, effects);
+        return this.#produce(event);
       case "written":
-        return this.#written(event.endOffset, event.truncations, effects);
+        if (this.#log.written(event.endOffset, event.truncations)) this.#ledBy()?.written();
+        return;
       case "durable":
-        return this.#durable(event.endOffset, event.truncations, effects);
-      case "refused":
-        return this.#refused(event.fromOffset, event.truncations, effects);
+        return this.#durable(event);
+      case "follower-fetch":
+        return this.#followerFetch(event);
+      case "durable-report":
+        return this.#ledBy()?.report(event);
+      case "fetched":
+        return this.#fetched(event);
+      case "tick":
+        this.#ledBy()?.tick(event.eligible, event.nowMs);
+        this.#followedBy()?.tick(event.nowMs);
+        return;
+      default:
+        return this.#dispatchRare(event);
+    }
+  }
+
+  #dispatchRare(
+    event: Exclude<
+      PartitionEvent<Token, Body>,
+      { kind: "produce" | "written" | "durable" | "follower-fetch" | "durable-report" | "fetched" | "tick" }
+    >,
+  ): void {
+    switch (event.kind) {
       case "deadline":
-        return settle(event.waiting, { error: "REQUEST_TIMED_OUT", outcome: "unknown" }, effects);
+        return this.#leader?.deadline(event.waiting);
+      case "refused":
+        return this.#refused(event);
+      case "session-ended":
+        return this.#ledBy()?.sessionEnded(event);
+      case "session-started":
+        return this.#followedBy()?.sessionStarted(event.nowMs);
+      case "isr-change-refused":
+        return this.#ledBy()?.isrChangeRefused(event.partitionEpoch, event.error);
+      case "truncated":
+      case "restarted":
+        return this.#cutDone(event);
+      default:
+        return this.#dispatchRole(event);
+    }
+  }
+
+  #dispatchRole(
+    event: EventOf<Token, Body, "load" | "epoch-opened" | "lead" | "follow" | "record" | "stand-by">,
+  ): void {
+    switch (event.kind) {
+      case "load":
+        this.#standBy("NOT_LEADER_OR_FOLLOWER");
+        return this.#log.load(event);
+      case "epoch-opened":
+        assert(
+          this.#role === "stand-by" && !this.#log.isCutting,
+          "an epoch is opened while nothing else happens to the log",
+        );
+        assert(event.leaderEpoch > this.#log.epochs.latest, `epoch ${event.leaderEpoch} is not newer than the log's`);
+        return this.#log.epochs.open(event.leaderEpoch, this.#log.endOffset);
       case "lead":
-        return this.#lead(event, effects);
-      case "resign":
-        return this.#resign(event.error, effects);
+        return this.#lead(event);
+      case "follow":
+        return this.#follow(event);
+      case "record":
+        return this.#update(event);
+      case "stand-by":
+        return this.#standBy(event.error);
       default:
         return assertNever(event);
     }
   }
 
-  #produce(event: Produce<Token>, effects: PartitionEffect<Token>[]): void {
-    const refusal = this.#refusalOfProduce(event);
-    if (refusal !== undefined) {
-      effects.push({
-        kind: "answer",
-        token: event.token,
-        error: refusal,
-        outcome: "not appended",
-        baseOffset: undefined,
-      });
+  #ledBy(): Leader<Token, Body> | undefined {
+    return this.#role === "leader" ? this.#leader : undefined;
+  }
+
+  #followedBy(): Follower<Token, Body> | undefined {
+    return this.#role === "follower" ? this.#follower : undefined;
+  }
+
+  #produce(event: EventOf<Token, Body, "produce">): void {
+    const needsMinIsr = event.acks === -1 || event.allowsBelowMinIsr !== true;
+    let error = this.produceRefusalOf(event.leaderEpoch, needsMinIsr);
+    if (error === undefined && !Number.isSafeInteger(this.#log.endOffset + event.recordCount)) error = "INVALID_RECORD";
+    if (error === undefined) return this.#leader?.produce(event);
+    const { token } = event;
+    this.#effects.push({ kind: "answer", token, error, outcome: "not appended", baseOffset: undefined });
+  }
+
+  #durable(event: EventOf<Token, Body, "durable">): void {
+    if (!this.#log.durable(event.endOffset, event.truncations)) return;
+    this.#ledBy()?.durable();
+    this.#followedBy()?.durable();
+  }
+
+  #refused(event: EventOf<Token, Body, "refused">): void {
+    if (!this.#log.refused(event.fromOffset, event.truncations, event.epochs)) return;
+    this.#ledBy()?.refused();
+    this.#followedBy()?.refused(event.nowMs);
+  }
+
+  #followerFetch(event: Extract<LeaderEvent, { kind: "follower-fetch" }>): void {
+    const leader = this.#ledBy();
+    if (leader !== undefined) {
+      this.#effects.push({ kind: "fetch-verdict", verdict: leader.fetch(event) });
       return;
     }
-    assert(event.recordCount > 0, "a produced batch has records");
-    const baseOffset = this.#endOffset;
-    const endOffset = (baseOffset + event.recordCount) as Offset;
-    this.#endOffset = endOffset;
-    const waiting = event.acks === 0 ? undefined : { token: event.token, baseOffset, endOffset, isSettled: false };
-    effects.push({
-      kind: "append",
-      token: event.token,
-      baseOffset,
-      lastOffset: (endOffset - 1) as Offset,
-      leaderEpoch: this.#leaderEpoch,
-      waiting,
-    });
-    if (waiting === undefined) return;
-    const queue = event.acks === 1 || mutant("M1") ? this.#untilWritten : this.#untilCommitted;
-    queue.push(waiting);
+    const error = this.refusalOf(event.leaderEpoch) ?? "NOT_LEADER_OR_FOLLOWER";
+    this.#effects.push({ kind: "fetch-verdict", verdict: { kind: "refused", error } });
   }
 
-  #refusalOfProduce(event: Produce<Token>): ErrorName | undefined {
-    const refusal = this.produceRefusalOf(event.leaderEpoch);
-    if (refusal !== undefined) return refusal;
-    return Number.isSafeInteger(this.#endOffset + event.recordCount) ? undefined : "INVALID_RECORD";
+  #fetched(event: EventOf<Token, Body, "fetched">): void {
+    const follower = this.#followedBy();
+    if (follower === undefined) return;
+    follower.fetched(event);
+    // It found the log to be damaged.
+    if (!follower.isFollowing) this.#role = "stand-by";
   }
 
-  #written(endOffset: Offset, truncations: number, effects: PartitionEffect<Token>[]): void {
-    if (!this.#isCurrent(truncations)) return;
-    assert(endOffset <= this.#endOffset, `written ${endOffset} but accepted ${this.#endOffset}`);
-    if (endOffset > this.#writtenEnd) this.#writtenEnd = endOffset;
-    answerBelow(this.#untilWritten, this.#writtenEnd, effects);
+  #cutDone(event: EventOf<Token, Body, "truncated" | "restarted">): void {
+    if (!this.#log.isCutting) return;
+    if (event.kind === "truncated") this.#log.cutDone(event.ends, event.epochs);
+    else this.#log.restartDone(event.ends, event.startOffset);
+    this.#followedBy()?.cutDone();
   }
 
-  #durable(endOffset: Offset, truncations: number, effects: PartitionEffect<Token>[]): void {
-    if (!this.#isCurrent(truncations)) return;
-    this.#written(endOffset, truncations, effects);
-    if (endOffset > this.#durableEnd) this.#durableEnd = endOffset;
-    this.#moveHighWatermark(effects);
+  #lead({ record, eligible, nowMs }: Extract<LocalEvent<Token>, { kind: "lead" }>): void {
+    const { leaderEpoch } = record;
+    assert(this.#log.isLoaded && !this.#log.isCutting, "leads a log that is open and whole");
+    assert(leaderEpoch > this.#ledEpoch, `leader epoch ${leaderEpoch} after ${this.#ledEpoch} (D-1)`);
+    assert(this.#log.epochs.latest === leaderEpoch, `leader epoch ${leaderEpoch} is not open in the log (R-9)`);
+    this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    this.#leader ??= new Leader(this.#settings, { log: this.#log, effects: this.#effects }, record);
+    this.#role = "leader";
+    this.#leaderEpoch = leaderEpoch;
+    this.#ledEpoch = leaderEpoch;
+    this.#leader.start(record, nowMs);
+    this.#leader.tick(eligible, nowMs);
   }
 
-  /** Linear in what waits; happens only on a full disk. */
-  #refused(fromOffset: Offset, truncations: number, effects: PartitionEffect<Token>[]): void {
-    if (!this.#isCurrent(truncations)) return;
-    assert(fromOffset >= this.#writtenEnd, `refused from ${fromOffset} but written to ${this.#writtenEnd}`);
-    if (fromOffset >= this.#endOffset) return;
-    this.#endOffset = fromOffset;
-    for (const queue of [this.#untilWritten, this.#untilCommitted]) {
-      const kept: WaitingProduce<Token>[] = [];
-      for (const waiting of queue) {
-        if (waiting.endOffset <= fromOffset) kept.push(waiting);
-        else settle(waiting, { error: "STORAGE_FULL", outcome: "not appended" }, effects);
-      }
-      queue.clear();
-      for (const waiting of kept) queue.push(waiting);
-    }
+  #follow({ record, nowMs }: Extract<LocalEvent<Token>, { kind: "follow" }>): void {
+    const { leader, leaderEpoch } = record;
+    assert(this.#log.isLoaded, "follows with a log that is open");
+    assert(leader !== null && leader !== this.#settings.self, "follows another node");
+    this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    this.#follower ??= new Follower(this.#settings, { log: this.#log, effects: this.#effects });
+    this.#role = "follower";
+    this.#record = record;
+    this.#leaderEpoch = leaderEpoch;
+    this.#follower.start(record, leader, nowMs);
+    if (!this.#follower.isFollowing) this.#role = "stand-by";
   }
 
-  #lead(event: Lead<Token>, effects: PartitionEffect<Token>[]): void {
-    assert(event.leaderEpoch > this.#leaderEpoch, `leader epoch ${event.leaderEpoch} after ${this.#leaderEpoch} (D-1)`);
-    assert(event.isr.includes(this.#self), "a leader is in its own ISR");
-    this.#resign("NOT_LEADER_OR_FOLLOWER", effects);
-    this.#isLeader = true;
-    this.#leaderEpoch = event.leaderEpoch;
-    this.#isr = event.isr;
-    this.#minIsr = event.minIsr;
-    this.#takeEnds(event.ends);
-    this.#epochStart = event.ends.endOffset;
-    this.#moveHighWatermark(effects);
+  #update({ record, eligible, nowMs }: Extract<LocalEvent<Token>, { kind: "record" }>): void {
+    const leader = this.#ledBy();
+    if (leader !== undefined) leader.update(record, eligible, nowMs);
+    else if (this.#record?.leaderEpoch === record.leaderEpoch && record.partitionEpoch > this.#record.partitionEpoch)
+      this.#record = record;
   }
 
-  #takeEnds(ends: LogEnds): void {
-    this.#endOffset = ends.endOffset;
-    this.#writtenEnd = ends.writtenEnd;
-    this.#durableEnd = ends.durableEnd;
-    this.#truncations = ends.truncations;
+  /** The role ends before its producers hear of it, so that none of them can see the old one (R-42). */
+  #standBy(error: ErrorName): void {
+    const leader = this.#ledBy();
+    this.#followedBy()?.stop();
+    this.#record = this.record;
+    this.#role = "stand-by";
+    leader?.stop(error);
   }
-
-  #resign(error: ErrorName, effects: PartitionEffect<Token>[]): void {
-    this.#isLeader = false;
-    for (const queue of [this.#untilWritten, this.#untilCommitted]) {
-      for (const waiting of queue) settle(waiting, { error, outcome: "unknown" }, effects);
-      queue.clear();
-    }
-  }
-
-  #isCurrent(truncations: number): boolean {
-    if (truncations < this.#truncations) return false;
-    this.#truncations = truncations;
-    return true;
-  }
-
-  #moveHighWatermark(effects: PartitionEffect<Token>[]): void {
-    if (!this.#isLeader) return;
-    // A member other than the leader has no validated durable end yet (D-3), so it holds the mark where it is.
-    const durableEnds = this.#isr.map((member) => (member === this.#self ? this.#durableEnd : 0));
-    const next = nextHighWatermark(this.#highWatermark, { durableEnds, minIsr: this.#minIsr }) as Offset;
-    if (next === this.#highWatermark) return;
-    this.#highWatermark = next;
-    effects.push({ kind: "high-watermark", highWatermark: next });
-    answerBelow(this.#untilCommitted, next, effects);
-  }
-}
-
-function answerBelow<Token>(queue: Ring<WaitingProduce<Token>>, end: Offset, effects: PartitionEffect<Token>[]): void {
-  for (let head = queue.peek(); head !== undefined && head.endOffset <= end; head = queue.peek()) {
-    queue.shift();
-    settle(head, { error: "NONE", outcome: "appended" }, effects);
-  }
-}
-
-function settle<Token>(
-  waiting: WaitingProduce<Token>,
-  answer: { readonly error: ErrorName; readonly outcome: Outcome },
-  effects: PartitionEffect<Token>[],
-): void {
-  if (waiting.isSettled) return;
-  waiting.isSettled = true;
-  const baseOffset = answer.outcome === "appended" ? waiting.baseOffset : undefined;
-  effects.push({ kind: "answer", token: waiting.token, error: answer.error, outcome: answer.outcome, baseOffset });
 }

@@ -105,8 +105,14 @@ export type LocalEvent<Token> =
   | { readonly kind: "written"; readonly endOffset: Offset; readonly truncations: number }
   /** The log synced everything below `endOffset`. */
   | { readonly kind: "durable"; readonly endOffset: Offset; readonly truncations: number }
-  /** The disk had no room: nothing from `fromOffset` on was appended, the log ends there again. */
-  | { readonly kind: "refused"; readonly fromOffset: Offset; readonly truncations: number; readonly nowMs?: number }
+  /** The disk had no room: nothing from `fromOffset` on was appended, the log ends there again. `epochs`: the log's, as they are now. */
+  | {
+      readonly kind: "refused";
+      readonly fromOffset: Offset;
+      readonly truncations: number;
+      readonly epochs?: readonly EpochStart[];
+      readonly nowMs?: number;
+    }
   /** The request of this batch waits no longer. */
   | { readonly kind: "deadline"; readonly waiting: WaitingProduce<Token> }
   /** `truncate` is durable. */

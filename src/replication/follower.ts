@@ -1,0 +1,254 @@
+// The follower's half of a partition: from where it asks, what it takes, where it cuts, what it says is durable.
+import { mutant } from "../base/mutant.ts";
+import type { ErrorName } from "../model/errors.ts";
+import { NO_LEADER_EPOCH, type LeaderEpoch, type NodeId, type Offset } from "../model/ids.ts";
+import type { Effects } from "./effects.ts";
+import type { LogState } from "./log-state.ts";
+import type { CoreSettings, Divergence, FetchedBatch, FollowerEvent, PartitionRecord } from "./types.ts";
+
+type Fetched<Body> = Extract<FollowerEvent<Body>, { kind: "fetched" }>;
+
+/** While the leader's metadata may only be a little behind. Doubled up to replica.fetch.backoff.ms. */
+const QUICK_RETRY_MS = 50;
+const NEVER = Number.POSITIVE_INFINITY;
+
+/**
+ * One partition on a follower.
+ *
+ * Shape:     it asks with (leader epoch, fetch offset = accepted end, latest epoch of its history); what does not answer exactly that is dropped (R-19).
+ * Invariant: nothing is reported before an answer of this session and leader epoch proved that the log is the leader's (D-3), and then only what
+ *            is durable. Nothing is cut but by comparing epochs (R-15), and never below the high watermark that was validated here (D-9).
+ * Example:   log [0, 20), epochs [(0, 0), (1, 12)], highWatermark 10, durable 20; node 2 leads in epoch 3, where epoch 1 was never written
+ *              follow                                     -> fetch at 20, last epoch 1
+ *              diverging (0, 15)                          -> truncate to 12: our epoch 0 ends there, theirs at 15
+ *              truncated                                  -> fetch at 12, last epoch 0
+ *              batch [12, 14] of epoch 0, leader's mark 9 -> append-fetched; report 12; fetch at 15     validated: 12 of it is durable
+ *              durable 15                                 -> report 15
+ *            and had the high watermark been 14:
+ *              diverging (0, 15)                          -> damaged: an unclean leader never had what was committed here
+ * Source:    R-5, R-6, R-13 to R-21; B-18, B-19; D-3, D-9.
+ */
+export class Follower<Token, Body> {
+  readonly #settings: CoreSettings;
+  readonly #log: LogState;
+  readonly #effects: Effects<Token, Body>;
+  #leaderId = -1 as NodeId;
+  #leaderEpoch: LeaderEpoch = NO_LEADER_EPOCH;
+  #isFollowing = false;
+  /** Infinity: not before another epoch. 0: its position is out. */
+  #retryAtMs = 0;
+  #failures = 0;
+  #nowMs = 0;
+  /** In this session and leader epoch the leader has found our log to be a part of its own. */
+  #isValidated = false;
+  /** The next position is the first of its slot. */
+  #isNewSlot = true;
+  #reportedEnd = -1;
+  /** As last heard in this leader epoch; ours stops at what is durable here. */
+  #leaderMark = -1;
+
+  constructor(settings: CoreSettings, parts: { readonly log: LogState; readonly effects: Effects<Token, Body> }) {
+    this.#settings = settings;
+    this.#log = parts.log;
+    this.#effects = parts.effects;
+  }
+
+  get isFollowing(): boolean {
+    return this.#isFollowing;
+  }
+  get isValidated(): boolean {
+    return this.#isValidated;
+  }
+  /** When a tick gives the position again; undefined: it is out, or nothing is to be asked. */
+  get retryAtMs(): number | undefined {
+    return this.#isFollowing && this.#retryAtMs > 0 && this.#retryAtMs < NEVER ? this.#retryAtMs : undefined;
+  }
+
+  /** R-16: each time from the start, also where the leader is the same node. */
+  start(record: PartitionRecord, leaderId: NodeId, nowMs: number): void {
+    this.#isFollowing = true;
+    this.#leaderId = leaderId;
+    this.#leaderEpoch = record.leaderEpoch;
+    this.#nowMs = nowMs;
+    this.#leaderMark = -1;
+    this.#failures = 0;
+    this.#restart();
+    if (this.#log.isCutting) return;
+    if (mutant("M7") && this.#log.highWatermark < this.#log.endOffset) this.#cut(this.#log.highWatermark);
+    else this.#ask();
+  }
+
+  stop(): void {
+    this.#isFollowing = false;
+  }
+
+  sessionStarted(nowMs: number): void {
+    if (!this.#isFollowing || this.#retryAtMs === NEVER) return;
+    this.#nowMs = nowMs;
+    this.#restart();
+    if (!this.#log.isCutting) this.#ask();
+  }
+
+  fetched(event: Fetched<Body>): void {
+    this.#nowMs = event.nowMs;
+    if (!this.#isExpected(event)) return;
+    if (event.error !== undefined) this.#failed(event.error, event.logStartOffset);
+    else if (event.diverging !== undefined) this.#diverged(event.diverging);
+    else this.#take(event);
+  }
+
+  durable(): void {
+    if (!this.#isFollowing) return;
+    this.#learnMark();
+    this.#report();
+  }
+
+  /** The disk had no room: the leader's answer to the present position would not fit any more. */
+  refused(nowMs: number | undefined): void {
+    this.#nowMs = nowMs ?? this.#nowMs;
+    if (this.#isFollowing) this.#backOff(this.#settings.backoffMs);
+  }
+
+  /** The log was cut, or begins anew. */
+  cutDone(): void {
+    if (this.#isFollowing && this.#retryAtMs !== NEVER) this.#ask();
+  }
+
+  tick(nowMs: number): void {
+    this.#nowMs = nowMs;
+    const retryAtMs = this.retryAtMs;
+    if (retryAtMs !== undefined && nowMs >= retryAtMs && !this.#log.isCutting) this.#ask();
+  }
+
+  #restart(): void {
+    this.#isValidated = false;
+    this.#isNewSlot = true;
+    this.#reportedEnd = -1;
+    this.#retryAtMs = 0;
+  }
+
+  #ask(): void {
+    this.#retryAtMs = 0;
+    this.#effects.push({
+      kind: "fetch",
+      leaderId: this.#leaderId,
+      leaderEpoch: this.#leaderEpoch,
+      fetchOffset: this.#log.endOffset,
+      lastFetchedEpoch: this.#log.epochs.latest,
+      isFirst: this.#isNewSlot,
+    });
+    this.#isNewSlot = false;
+  }
+
+  /** R-19. */
+  #isExpected(event: Fetched<Body>): boolean {
+    const isOurEpoch = event.leaderEpoch === this.#leaderEpoch || mutant("M14");
+    const isWaiting = this.#isFollowing && this.#retryAtMs === 0 && !this.#log.isCutting;
+    return isWaiting && isOurEpoch && event.fetchOffset === this.#log.endOffset;
+  }
+
+  #take(event: Fetched<Body>): void {
+    const taken = this.#usable(event.batches);
+    this.#failures = 0;
+    if (taken.length > 0) {
+      for (const { baseOffset, epoch } of taken) this.#log.epochs.open(epoch, baseOffset);
+      this.#log.endOffset = ((taken.at(-1) as FetchedBatch<Body>).lastOffset + 1) as Offset;
+      this.#effects.push({ kind: "append-fetched", batches: taken });
+    }
+    this.#isValidated = true;
+    this.#leaderMark = event.highWatermark;
+    this.#learnMark();
+    this.#report();
+    if (taken.length < event.batches.length) this.#backOff(this.#settings.backoffMs);
+    else if (taken.length > 0) this.#ask();
+  }
+
+  /** B-18, B-19: each begins where the one before ended, and none is of an epoch that the leader could not know when it was asked. */
+  #usable(batches: readonly FetchedBatch<Body>[]): readonly FetchedBatch<Body>[] {
+    let end = this.#log.endOffset as number;
+    let latest = this.#log.epochs.latest;
+    for (const [place, { baseOffset, lastOffset, epoch }] of batches.entries()) {
+      const isNext = baseOffset === end && lastOffset >= baseOffset && epoch >= latest;
+      if (!isNext || (epoch > this.#leaderEpoch && !mutant("M14"))) return batches.slice(0, place);
+      end = lastOffset + 1;
+      latest = epoch;
+    }
+    return batches;
+  }
+
+  /** R-5: at most what is durable here, so that a restart never knows more than it has (D-7). */
+  #learnMark(): void {
+    const known = Math.min(this.#leaderMark, this.#log.durableEnd) as Offset;
+    if (this.#log.raiseHighWatermark(known))
+      this.#effects.push({ kind: "high-watermark", highWatermark: this.#log.highWatermark });
+  }
+
+  #report(): void {
+    if (!this.#isValidated && !mutant("D-3")) return;
+    const durableEnd = mutant("M3") ? this.#log.endOffset : this.#log.durableEnd;
+    if (durableEnd <= this.#reportedEnd) return;
+    this.#reportedEnd = durableEnd;
+    this.#effects.push({ kind: "report", leaderEpoch: this.#leaderEpoch, durableEnd });
+  }
+
+  /** R-14, KIP-279: back to where both histories agree; may take several rounds. */
+  #diverged(theirs: Divergence): void {
+    const { epochs, endOffset } = this.#log;
+    this.#isValidated = false;
+    this.#reportedEnd = -1;
+    const ours = epochs.endOffsetFor(theirs.epoch, endOffset);
+    let to = endOffset as number;
+    if (ours !== undefined) to = Math.min(to, ours.endOffset);
+    // An epoch that we do not have: ask again with the older one, whose end may be another there.
+    if (ours === undefined || ours.epoch === theirs.epoch) to = Math.min(to, theirs.endOffset);
+    const cutsNothing = to >= endOffset && (epochs.entries.at(-1)?.startOffset ?? -1) < to;
+    if (cutsNothing) this.#backOff(this.#settings.backoffMs);
+    else this.#cut(to as Offset);
+  }
+
+  /** D-9. */
+  #cut(to: Offset): void {
+    const { highWatermark, endOffset } = this.#log;
+    if (to < highWatermark && !mutant("D-9")) {
+      this.#isFollowing = false;
+      const reason = `leader epoch ${this.#leaderEpoch} asks to cut at ${to}, below the high watermark ${highWatermark} (log end ${endOffset})`;
+      this.#effects.push({ kind: "damaged", reason });
+      return;
+    }
+    this.#log.beginCut(to);
+    this.#effects.push({ kind: "truncate", toOffset: to });
+  }
+
+  #failed(error: ErrorName, logStartOffset: number): void {
+    switch (error) {
+      case "OFFSET_OUT_OF_RANGE":
+        // R-17: everything here was deleted there.
+        if (logStartOffset > this.#log.endOffset) return this.#beginAnew(logStartOffset as Offset);
+        return this.#backOff(this.#settings.backoffMs);
+      case "FENCED_LEADER_EPOCH":
+        // R-21: ours is old; metadata is on its way.
+        this.#retryAtMs = NEVER;
+        return;
+      case "UNKNOWN_LEADER_EPOCH":
+      case "NOT_LEADER_OR_FOLLOWER": {
+        const { backoffMs } = this.#settings;
+        const delayMs = Math.min(backoffMs, QUICK_RETRY_MS * 2 ** Math.min(this.#failures, 10));
+        this.#failures++;
+        return this.#backOff(delayMs);
+      }
+      default:
+        return this.#backOff(this.#settings.backoffMs);
+    }
+  }
+
+  #beginAnew(fromOffset: Offset): void {
+    this.#isValidated = false;
+    this.#reportedEnd = -1;
+    this.#log.isCutting = true;
+    this.#effects.push({ kind: "restart-log", fromOffset });
+  }
+
+  #backOff(delayMs: number): void {
+    if (this.#retryAtMs !== NEVER) this.#retryAtMs = this.#nowMs + Math.max(1, delayMs);
+  }
+}

@@ -1,0 +1,264 @@
+// The leader's half of a partition: which offsets batches get, what followers may read, what is committed, who is answered when.
+import { assert } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
+import type { ErrorName } from "../model/errors.ts";
+import type { Offset } from "../model/ids.ts";
+import type { Effects } from "./effects.ts";
+import type { FollowerProgress } from "./follower-progress.ts";
+import { nextHighWatermark } from "./high-watermark.ts";
+import { InSyncReplicas } from "./in-sync-replicas.ts";
+import type { LogState } from "./log-state.ts";
+import { ProduceQueues } from "./produce-queues.ts";
+import type {
+  CoreSettings,
+  Eligible,
+  LeaderEvent,
+  LocalEvent,
+  PartitionRecord,
+  ReplicaView,
+  Verdict,
+  WaitingProduce,
+} from "./types.ts";
+
+type Produce<Token> = Extract<LocalEvent<Token>, { kind: "produce" }>;
+type FollowerFetch = Extract<LeaderEvent, { kind: "follower-fetch" }>;
+type DurableReport = Extract<LeaderEvent, { kind: "durable-report" }>;
+type SessionEnded = Extract<LeaderEvent, { kind: "session-ended" }>;
+
+/**
+ * One partition on its leader.
+ *
+ * Invariant: the high watermark never falls; acks=1 is answered at or after writtenEnd >= the batch's end, acks=all at or after
+ *            highWatermark >= it; only what is below writtenEnd is shipped, so what a full disk takes back nobody has.
+ * Example:   leader epoch 3, ISR [1, 2], min ISR 2, log [0, 10) durable here and there, highWatermark 10
+ *              produce 5 records, acks all     -> append base 10, last 14, epoch 3      endOffset 15
+ *              written 15                      -> nothing                               writtenEnd 15: 2 may read it
+ *              durable 15                      -> nothing                               durableEnd 15
+ *              2 fetches at 15, reports 15     -> highWatermark 15, answer base 10
+ *            and where the disk had no room instead:
+ *              refused from 10                 -> answer STORAGE_FULL, "not appended"   endOffset 10
+ * Source:    D-34, D-35, D-36; R-2, R-3; R-13, R-21 to R-23; B-12, B-17 rows 4 and 5.
+ */
+export class Leader<Token, Body> {
+  readonly #log: LogState;
+  readonly #effects: Effects<Token, Body>;
+  readonly #queues: ProduceQueues<Token, Body>;
+  readonly #replicas: InSyncReplicas<Token, Body>;
+
+  constructor(
+    settings: CoreSettings,
+    parts: { readonly log: LogState; readonly effects: Effects<Token, Body> },
+    record: PartitionRecord,
+  ) {
+    this.#log = parts.log;
+    this.#effects = parts.effects;
+    this.#queues = new ProduceQueues(parts.effects);
+    this.#replicas = new InSyncReplicas(settings, parts, record);
+  }
+
+  get record(): PartitionRecord {
+    return this.#replicas.record;
+  }
+  get isBelowMinIsr(): boolean {
+    return this.#replicas.spare < 0;
+  }
+  get isIsrChangePending(): boolean {
+    return this.#replicas.isPending;
+  }
+  get waitingCount(): number {
+    return this.#queues.length;
+  }
+  get followers(): readonly FollowerProgress[] {
+    return this.#replicas.followers;
+  }
+  /** False while a new leader cannot say where the partition ends: answer OFFSET_NOT_AVAILABLE (S-25). */
+  get knowsLatest(): boolean {
+    return this.#log.highWatermark >= this.#replicas.epochStart || mutant("M30");
+  }
+
+  start(record: PartitionRecord, nowMs: number): void {
+    this.#replicas.begin(record, nowMs);
+    this.#moveHighWatermark();
+  }
+
+  stop(error: ErrorName): void {
+    this.#queues.answerAll(error, "unknown");
+  }
+
+  update(record: PartitionRecord, eligible: Eligible, nowMs: number): void {
+    if (!this.#replicas.update(record, nowMs)) return;
+    this.#moveHighWatermark();
+    for (const follower of this.#replicas.followers)
+      if (!follower.isInSync) this.#replicas.consider(follower, eligible, nowMs);
+  }
+
+  /** Below min ISR every acks is refused, since a batch appended there would be acknowledged but invisible; unless the topic allows it by name (D-29). */
+  produceRefusal(needsMinIsr: boolean): ErrorName | undefined {
+    return this.isBelowMinIsr && needsMinIsr && !mutant("M15") ? "NOT_ENOUGH_REPLICAS" : undefined;
+  }
+
+  produce(event: Produce<Token>): void {
+    assert(event.recordCount > 0, "a produced batch has records");
+    const { token, acks } = event;
+    const baseOffset = this.#log.endOffset;
+    const endOffset = (baseOffset + event.recordCount) as Offset;
+    this.#log.endOffset = endOffset;
+    const waiting: WaitingProduce<Token> | undefined =
+      acks === 0 ? undefined : { token, acks, baseOffset, endOffset, isSettled: false };
+    const { leaderEpoch } = this.#replicas.record;
+    this.#effects.push({
+      kind: "append",
+      token,
+      baseOffset,
+      lastOffset: (endOffset - 1) as Offset,
+      leaderEpoch,
+      waiting,
+    });
+    if (waiting === undefined) return;
+    if (acks === -1 && !mutant("M1")) this.#queues.untilCommitted(waiting);
+    else if (mutant("D-36")) this.#effects.settle(waiting, { error: "NONE", outcome: "appended" });
+    else this.#queues.untilWritten(waiting);
+  }
+
+  /** R-40: what was appended and is short of replicas is told so; it may be committed later all the same. */
+  deadline(waiting: WaitingProduce<Token>): void {
+    const isShort = waiting.acks === -1 && this.isBelowMinIsr;
+    const error = isShort ? "NOT_ENOUGH_REPLICAS_AFTER_APPEND" : "REQUEST_TIMED_OUT";
+    this.#effects.settle(waiting, { error, outcome: "unknown" });
+  }
+
+  written(): void {
+    this.#queues.written(this.#log.writtenEnd);
+  }
+
+  durable(): void {
+    this.written();
+    this.#moveHighWatermark();
+  }
+
+  refused(): void {
+    this.#queues.takeBack(this.#log.endOffset);
+  }
+
+  fetch(event: FollowerFetch): Verdict {
+    const { leaderEpoch } = this.#replicas.record;
+    if (event.leaderEpoch !== leaderEpoch && !mutant("M14"))
+      return refused(event.leaderEpoch < leaderEpoch ? "FENCED_LEADER_EPOCH" : "UNKNOWN_LEADER_EPOCH");
+    // Metadata of a reassignment may be on its way (R-22).
+    const follower = this.#replicas.find(event.follower);
+    if (follower === undefined) return refused("UNKNOWN_LEADER_EPOCH");
+    const refusal = this.#admit(follower, event);
+    if (refusal !== undefined) return refused(refusal);
+    if (event.isAdded) follower.forget(this.#replicas.behindSince(follower, event.nowMs));
+    const objection = this.#objection(event.fetchOffset, event.lastFetchedEpoch);
+    if (objection !== undefined) {
+      if (objection.kind === "diverging") follower.forget(this.#replicas.behindSince(follower, event.nowMs));
+      return objection;
+    }
+    return this.#accept(follower, event);
+  }
+
+  report(event: DurableReport): void {
+    const follower = this.#replicas.find(event.follower);
+    if (follower === undefined) return;
+    if (event.leaderEpoch !== this.#replicas.record.leaderEpoch && !mutant("D-3e") && !mutant("M14")) return;
+    if (follower.place(event.brokerEpoch, event.sessionId) !== "present" && !mutant("D-3s")) return;
+    follower.report(event.durableEnd);
+    this.#progressed(follower, event);
+  }
+
+  sessionEnded(event: SessionEnded): void {
+    const follower = this.#replicas.find(event.follower);
+    if (follower === undefined || follower.sessionId !== event.sessionId || mutant("D-3s")) return;
+    follower.forget(this.#replicas.behindSince(follower, event.nowMs));
+  }
+
+  isrChangeRefused(partitionEpoch: number, error: ErrorName): void {
+    this.#replicas.refused(partitionEpoch, error);
+    this.#moveHighWatermark();
+  }
+
+  tick(eligible: Eligible, nowMs: number): void {
+    this.#replicas.tick(eligible, nowMs);
+    this.#moveHighWatermark();
+  }
+
+  describe(nowMs: number): ReplicaView[] {
+    return this.#replicas.followers.map((follower) => ({
+      nodeId: follower.nodeId,
+      endOffset: follower.position,
+      durableEnd: follower.durableEnd,
+      caughtUpMsAgo: this.#replicas.caughtUpMsAgo(follower, nowMs),
+      isInSync: follower.isInSync,
+    }));
+  }
+
+  /** R-23: what an older incarnation or session says changes nothing. */
+  #admit(follower: FollowerProgress, event: FollowerFetch): ErrorName | undefined {
+    const { brokerEpoch, sessionId } = event;
+    // A follower whose incarnation the metadata has replaced; one that the metadata does not know yet may fetch, but not join (R-35).
+    if (brokerEpoch < (event.eligible.get(event.follower) ?? -1)) return "STALE_BROKER_EPOCH";
+    switch (follower.place(brokerEpoch, sessionId)) {
+      case "present":
+        return undefined;
+      case "newer":
+        follower.enter(brokerEpoch, sessionId, this.#replicas.behindSince(follower, event.nowMs));
+        return undefined;
+      case "stale-epoch":
+        return "STALE_BROKER_EPOCH";
+      case "stale-session":
+        return mutant("D-3s") ? undefined : "FETCH_SESSION_ID_NOT_FOUND";
+    }
+  }
+
+  /**
+   * R-13: why its log does not continue ours, or undefined when it is equal to ours up to `fetchOffset`.
+   *
+   * Example: our epochs [(0, 0), (2, 5)], end 8
+   *            fetch at 8, last epoch 2 -> undefined, equal
+   *            fetch at 7, last epoch 1 -> diverging (0, 5): it has 5 and 6 of a leader that we never followed
+   *            fetch at 4, last epoch 0 -> undefined, behind
+   */
+  #objection(fetchOffset: Offset, lastFetchedEpoch: number): Verdict | undefined {
+    const { epochs, endOffset, startOffset } = this.#log;
+    if (fetchOffset < startOffset) return refused("OFFSET_OUT_OF_RANGE");
+    if (mutant("M6")) return undefined;
+    if (lastFetchedEpoch === epochs.latest && fetchOffset <= endOffset) return undefined;
+    // An empty log has nothing that could differ.
+    if (lastFetchedEpoch < 0) return fetchOffset > endOffset ? refused("OFFSET_OUT_OF_RANGE") : undefined;
+    const ours = epochs.endOffsetFor(lastFetchedEpoch, endOffset);
+    if (ours === undefined) return refused("OFFSET_OUT_OF_RANGE");
+    if (ours.epoch === lastFetchedEpoch && ours.endOffset >= fetchOffset) return undefined;
+    return { kind: "diverging", epoch: ours.epoch, endOffset: ours.endOffset };
+  }
+
+  #accept(follower: FollowerProgress, event: FollowerFetch): Verdict {
+    const { fetchOffset } = event;
+    const isFirst = follower.position < 0;
+    follower.validate(fetchOffset);
+    const { writtenEnd } = this.#log;
+    if (mutant("M4") && writtenEnd > follower.durableEnd) follower.durableEnd = writtenEnd;
+    this.#progressed(follower, event);
+    const limitOffset = writtenEnd > fetchOffset ? writtenEnd : fetchOffset;
+    return { kind: "read", fromOffset: fetchOffset, limitOffset, isFirst };
+  }
+
+  #progressed(follower: FollowerProgress, event: FollowerFetch | DurableReport): void {
+    if (follower.isCounted) this.#moveHighWatermark();
+    if (!follower.isInSync) {
+      this.#replicas.consider(follower, event.eligible, event.nowMs);
+      this.#moveHighWatermark();
+    }
+  }
+
+  #moveHighWatermark(): void {
+    const log = this.#log;
+    const { followers, spare } = this.#replicas;
+    const next = nextHighWatermark(log.highWatermark, log.durableEnd, followers, spare) as Offset;
+    if (!log.raiseHighWatermark(next)) return;
+    this.#effects.push({ kind: "high-watermark", highWatermark: next });
+    this.#queues.committed(next);
+  }
+}
+
+const refused = (error: ErrorName): Verdict => ({ kind: "refused", error });

@@ -1,0 +1,65 @@
+// Producers that wait on the leader, in offset order.
+import { Ring } from "../base/ring.ts";
+import type { ErrorName, Outcome } from "../model/errors.ts";
+import type { Offset } from "../model/ids.ts";
+import type { Effects } from "./effects.ts";
+import type { WaitingProduce } from "./types.ts";
+
+/** acks=1 and acks=all in two queues, so that a written batch never waits behind one that is not committed. Bounded by what the shell lets in. */
+export class ProduceQueues<Token, Body> {
+  readonly #effects: Effects<Token, Body>;
+  readonly #untilWritten = new Ring<WaitingProduce<Token>>();
+  readonly #untilCommitted = new Ring<WaitingProduce<Token>>();
+
+  constructor(effects: Effects<Token, Body>) {
+    this.#effects = effects;
+  }
+
+  get length(): number {
+    return this.#untilWritten.length + this.#untilCommitted.length;
+  }
+
+  untilWritten(waiting: WaitingProduce<Token>): void {
+    this.#untilWritten.push(waiting);
+  }
+
+  untilCommitted(waiting: WaitingProduce<Token>): void {
+    this.#untilCommitted.push(waiting);
+  }
+
+  written(end: Offset): void {
+    this.#answerBelow(this.#untilWritten, end);
+  }
+
+  committed(end: Offset): void {
+    this.#answerBelow(this.#untilCommitted, end);
+  }
+
+  /** Linear in what waits; happens only on a full disk. */
+  takeBack(from: Offset): void {
+    for (const queue of [this.#untilWritten, this.#untilCommitted]) {
+      const kept: WaitingProduce<Token>[] = [];
+      for (const waiting of queue) {
+        if (waiting.endOffset <= from) kept.push(waiting);
+        else this.#effects.settle(waiting, { error: "STORAGE_FULL", outcome: "not appended" });
+      }
+      queue.clear();
+      for (const waiting of kept) queue.push(waiting);
+    }
+  }
+
+  answerAll(error: ErrorName, outcome: Outcome): void {
+    for (const queue of [this.#untilWritten, this.#untilCommitted]) {
+      if (queue.length === 0) continue;
+      for (const waiting of queue) this.#effects.settle(waiting, { error, outcome });
+      queue.clear();
+    }
+  }
+
+  #answerBelow(queue: Ring<WaitingProduce<Token>>, end: Offset): void {
+    for (let head = queue.peek(); head !== undefined && head.endOffset <= end; head = queue.peek()) {
+      queue.shift();
+      this.#effects.settle(head, { error: "NONE", outcome: "appended" });
+    }
+  }
+}
