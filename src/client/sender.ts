@@ -296,12 +296,14 @@ export class Sender {
     const [oldest] = target.inFlight;
     target.slowAlarm = undefined;
     if (this.#isClosed || oldest === undefined) return;
-    const { alarms, metadata } = this.#context;
+    const { alarms, metadata, pool } = this.#context;
     const silentMs = alarms.nowMs() - oldest.sentMs;
     if (silentMs >= SLOW_ANSWER_MS) {
+      // It is the last to know who has replaced it.
+      if (target.link.current !== undefined) pool.shun(target.link.current);
       const lanes = [...target.inFlight].flatMap(({ batches }) => batches.map(({ lane }) => lane));
       for (const topic of new Set(lanes.map((lane) => lane.topic))) {
-        metadata.refreshElsewhere(topic).then(
+        metadata.refresh(topic).then(
           () => this.#rerouteAll(target),
           () => undefined,
         );

@@ -39,6 +39,7 @@ const CHANGES: [string, ApiKey, (admin: Admin) => Promise<unknown>][] = [
   ["alterBrokerConfigs", API.ALTER_CONFIGS, (admin) => admin.alterBrokerConfigs("default", { a: null })],
   ["addVoter", API.CHANGE_QUORUM, (admin) => admin.addVoter(4)],
   ["removeVoter", API.CHANGE_QUORUM, (admin) => admin.removeVoter(3)],
+  ["electLeaders", API.ELECT_LEADERS, (admin) => admin.electLeaders("preferred")],
   ["unregisterBroker", API.UNREGISTER_BROKER, (admin) => admin.unregisterBroker(9)],
   ["raiseMetadataVersion", API.RAISE_METADATA_VERSION, (admin) => admin.raiseMetadataVersion(2)],
 ];

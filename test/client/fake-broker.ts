@@ -24,6 +24,13 @@ export interface FakePartition {
   error?: ErrorName;
   /** Default 1; -1 = none. */
   leader?: number;
+  /** Default [1], also of the ISR. */
+  replicas?: number[];
+  isr?: number[];
+  elr?: number[];
+  /** What its leader says of each replica; default: all have everything. */
+  durableEnds?: Record<number, number>;
+  partitionEpoch?: number;
 }
 
 export interface FakeTopic {
@@ -41,6 +48,7 @@ export type Verdict =
   | "cut"
   | undefined;
 
+type DescribePartitionsResponse = ApiTypes[typeof API.DESCRIBE_PARTITIONS]["response"];
 type OneOf<Key extends ApiKey> = Extract<DecodedRequest, { readonly header: { readonly api: Key } }>;
 
 const EMPTY_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA" as Uuid;
@@ -67,6 +75,9 @@ export class FakeBroker {
   createTopicsError: ErrorName | undefined;
   helloError: ErrorName | undefined;
   metadataDelayMs = 0;
+  /** As a leader it knows a newer record of its partitions than the metadata: so much newer, with these out of sync. */
+  newerEpochs = 0;
+  readonly outOfSync = new Set<number>();
   fetchDelayMs = 0;
   #topicCount = 0;
   #listener: { close(): Promise<void> } | undefined;
@@ -213,6 +224,8 @@ export class FakeBroker {
     if (header.api === API.FETCH) return this.#fetch(connection, request as OneOf<typeof API.FETCH>);
     if (header.api === API.LIST_OFFSETS)
       return this.#listOffsets(connection, request as OneOf<typeof API.LIST_OFFSETS>);
+    if (header.api === API.DESCRIBE_PARTITIONS)
+      return this.#answer(connection, header, this.#partitions(request as OneOf<typeof API.DESCRIBE_PARTITIONS>));
     if (header.api === API.CREATE_TOPICS) return this.#create(connection, request as OneOf<typeof API.CREATE_TOPICS>);
     if (header.api === API.DELETE_TOPICS) return this.#delete(connection, request as OneOf<typeof API.DELETE_TOPICS>);
     const { api, version, correlationId } = header;
@@ -271,12 +284,42 @@ export class FakeBroker {
         error: partition.error ?? ("NONE" as const),
         leader: partition.leader ?? 1,
         leaderEpoch: partition.leaderEpoch,
-        replicas: [1],
-        isr: [1],
-        elr: [],
-        partitionEpoch: 0,
+        replicas: partition.replicas ?? [1],
+        isr: partition.isr ?? [1],
+        elr: partition.elr ?? [],
+        partitionEpoch: partition.partitionEpoch ?? 0,
         minIsr: 1,
         uncleanEpoch: -1,
+      })),
+    };
+  }
+
+  #partitions({ request }: OneOf<typeof API.DESCRIBE_PARTITIONS>): DescribePartitionsResponse {
+    return { entries: request.entries.map(({ topicId, partition }) => this.#progress(topicId, partition)) };
+  }
+
+  #progress(topicId: string, index: number): DescribePartitionsResponse["entries"][number] {
+    const partition = this.#find(topicId, index)?.partition;
+    const nothing = { logStartOffset: -1, highWatermark: -1, endOffset: -1, durableEnd: -1, replicas: [] };
+    if (partition === undefined || (partition.leader ?? 1) !== this.nodeId)
+      return { error: "NOT_LEADER_OR_FOLLOWER", leaderEpoch: -1, partitionEpoch: -1, ...nothing };
+    const endOffset = this.endOffset(partition);
+    const { replicas = [1], isr = replicas, durableEnds = {}, leaderEpoch, partitionEpoch = 0 } = partition;
+    const endOf = (nodeId: number) => durableEnds[nodeId] ?? endOffset;
+    return {
+      error: "NONE",
+      leaderEpoch,
+      partitionEpoch: partitionEpoch + this.newerEpochs,
+      logStartOffset: partition.startOffset,
+      highWatermark: Math.min(...isr.map(endOf)),
+      endOffset,
+      durableEnd: endOf(this.nodeId),
+      replicas: replicas.map((nodeId) => ({
+        nodeId,
+        endOffset: endOf(nodeId),
+        durableEnd: endOf(nodeId),
+        caughtUpMsAgo: endOf(nodeId) < 0 ? -1 : 0,
+        isInSync: isr.includes(nodeId) && !this.outOfSync.has(nodeId),
       })),
     };
   }

@@ -218,6 +218,7 @@ export class FakeCluster {
     if (!isKnown) this.log.push({ kind: "other", requestId });
     if (api === API.ALTER_CONFIGS) return { metadataEnd: this.log.length };
     if (api === API.CHANGE_QUORUM) return this.#changeQuorum(request as ApiTypes[typeof API.CHANGE_QUORUM]["request"]);
+    if (api === API.ELECT_LEADERS) return this.#elect(request as ApiTypes[typeof API.ELECT_LEADERS]["request"]);
     if (api === API.UNREGISTER_BROKER) {
       const { nodeId } = request as ApiTypes[typeof API.UNREGISTER_BROKER]["request"];
       if (this.unregistered.has(nodeId)) return "BROKER_ID_NOT_REGISTERED";
@@ -228,6 +229,11 @@ export class FakeCluster {
     if (version <= this.metadataVersion) return "INVALID_UPDATE_VERSION";
     this.metadataVersion = version;
     return {};
+  }
+
+  #elect({ topic, partitions }: ApiTypes[typeof API.ELECT_LEADERS]["request"]): object {
+    const named = partitions?.map((partition) => ({ topic, partition, error: "NONE", message: null, leader: 1 }));
+    return { entries: named ?? [], omitted: named === undefined ? 1 : 0, metadataEnd: this.log.length };
   }
 
   #createTopics(request: ApiTypes[typeof API.CREATE_TOPICS]["request"], isKnown: boolean): object {
