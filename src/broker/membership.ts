@@ -307,8 +307,8 @@ export class Membership {
         // Once it is unfenced it may be elected wherever it counts: not where it is damaged (D-17).
         epochStored: this.#isEpochStored && !this.#damage.isCounted(image, nodeId),
         wantsShutdown: this.#wantsShutdown,
-        damaged: damage.damaged,
         ...reports(),
+        damaged: damage.damaged,
       }),
     );
     this.#damage.answered(damage);

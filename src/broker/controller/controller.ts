@@ -1,5 +1,5 @@
-// What the active controller does beside answering: it keeps the sessions of brokers (D-22), fences those that are gone, registers, unfences and
-// elects those that are there, and finishes deletions. On the other nodes it only waits for its turn.
+// What the active controller does beside answering: it keeps the sessions of brokers (D-22), fences those that are gone, registers and unfences those
+// that are there, gives them their leaderships back, and finishes deletions. On the other nodes it only waits for its turn.
 import { type Decision, decideFence, type FenceWish } from "../../metadata/controller.ts";
 import type { BrokerImage, MetadataImage } from "../../metadata/image.ts";
 import { Sessions } from "../../metadata/sessions.ts";
@@ -15,9 +15,20 @@ import type {
   RegisterBrokerResponse,
   UnregisterBrokerRequest,
 } from "../../wire/native/quorum-apis.ts";
+import type {
+  AlterPartitionRequest,
+  AlterPartitionResponse,
+  ElectLeadersRequest,
+  ElectLeadersResponse,
+} from "../../wire/native/replication-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { Applied, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
+import { type BalanceOptions, Balancer } from "./balancer.ts";
+import { Damages } from "./damages.ts";
 import { Deletions } from "./deletions.ts";
+import { Departures } from "./departures.ts";
+import { IsrChanges } from "./isr-changes.ts";
+import { LeaderElections } from "./leader-elections.ts";
 import { Registrations } from "./registrations.ts";
 
 export interface ControllerDeps {
@@ -34,7 +45,11 @@ export interface ControllerOptions {
   readonly nodeId: NodeId;
   readonly heartbeatMs: number;
   readonly sessionMs: number;
+  /** Default: every 2 s. */
+  readonly balance?: BalanceOptions;
 }
+
+const BALANCE: BalanceOptions = { isEnabled: true, everyMs: 2_000 };
 
 /** Sessions are looked at twice in each interval. */
 const TICKS_PER_INTERVAL = 2;
@@ -48,6 +63,11 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   readonly #sessions: Sessions;
   readonly #registrations: Registrations;
   readonly #deletions: Deletions;
+  readonly #damages: Damages;
+  readonly #departures: Departures;
+  readonly #isrChanges: IsrChanges;
+  readonly #elections: LeaderElections;
+  readonly #balancer: Balancer;
   /** To be fenced, by node: those of one moment go in one command. */
   readonly #due = new Map<NodeId, FenceWish>();
   /** Broker epochs that were fenced for a refused connection and then proved to live: for them a refusal proves nothing. */
@@ -67,6 +87,14 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     const { quorum, logger, clock } = deps;
     const run = (work: Promise<unknown>) => this.#run(work);
     this.#deletions = new Deletions({ quorum, run });
+    this.#damages = new Damages({ quorum, logger });
+    this.#departures = new Departures(options.nodeId);
+    const isDamaged: Damages["isDamaged"] = (nodeId, ref) => this.#damages.isDamaged(nodeId, ref);
+    const onMovedAway = (nodeId: NodeId) => this.#balancer.movedAway(nodeId);
+    this.#isrChanges = new IsrChanges({ quorum, logger, run, isDamaged, onMovedAway });
+    this.#elections = new LeaderElections({ quorum, logger, isDamaged });
+    const isQuiet = (nodeId: NodeId) => this.isQuiet(nodeId);
+    this.#balancer = new Balancer({ quorum, clock, logger, run, isQuiet }, options.balance ?? BALANCE);
     this.#registrations = new Registrations({
       links: deps.links,
       quorum,
@@ -74,6 +102,8 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
       clock,
       run,
       sessions: this.#sessions,
+      damages: this.#damages,
+      departures: this.#departures,
       onUnfenced: (broker) => this.#unfenced(broker),
       onDropped: (nodeId, topicIds) => this.#deletions.reported(nodeId, topicIds),
       fence: (wish) => this.#fenceNow(wish),
@@ -135,7 +165,20 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   async unregister(request: UnregisterBrokerRequest, members: () => readonly NodeId[]): Promise<void> {
     this.#assertActive();
     await this.#registrations.unregister(request, members);
+    this.#balancer.forget(request.nodeId);
     this.#wantBrokers();
+  }
+
+  /** Rejects with OttlaError. */
+  async alterPartition(request: AlterPartitionRequest): Promise<AlterPartitionResponse> {
+    this.#assertActive();
+    return this.#isrChanges.request(request);
+  }
+
+  /** Rejects with OttlaError. */
+  async electLeaders(request: ElectLeadersRequest): Promise<ElectLeadersResponse> {
+    this.#assertActive();
+    return this.#elections.elect(request);
   }
 
   onControllerChanged(isController: boolean): void {
@@ -165,6 +208,9 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
       clock.monoMs(),
     );
     this.#registrations.begin();
+    this.#damages.begin();
+    this.#departures.begin();
+    this.#balancer.begin();
     this.#deletions.begin();
     this.#wantBrokers();
     for (const { nodeId, isFenced } of image.brokers)
@@ -206,6 +252,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
       this.#wantBrokers();
       this.#fenceDue();
       this.#deletions.look();
+      this.#balancer.tick();
     });
   }
 
@@ -229,6 +276,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   }
 
   #unfenced({ nodeId, brokerEpoch }: BrokerImage): void {
+    this.#balancer.unfenced(nodeId);
     const refused = this.#refused.get(nodeId);
     if (refused?.brokerEpoch === brokerEpoch) refused.isDisproved = true;
   }

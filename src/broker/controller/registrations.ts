@@ -22,6 +22,8 @@ import type {
 } from "../../wire/native/quorum-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { MetadataQuorum } from "../quorum/types.ts";
+import type { Damages } from "./damages.ts";
+import type { Departures } from "./departures.ts";
 
 /** To find out whether a process that is to be replaced is still there. */
 const ASK_OLD_MS = 1_000;
@@ -30,6 +32,8 @@ export interface RegistrationsDeps {
   readonly links: Pick<PeerLinks, "whoIsAt">;
   readonly quorum: Pick<MetadataQuorum, "image" | "propose">;
   readonly sessions: Sessions;
+  readonly damages: Damages;
+  readonly departures: Departures;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Runs work that nobody waits for. */
@@ -44,8 +48,6 @@ export class Registrations {
   readonly #deps: RegistrationsDeps;
   /** Being unfenced, or made leader of more. */
   readonly #unfencing = new Set<NodeId>();
-  /** Logs that may not lead (D-17), as each broker last told. */
-  readonly #damaged = new Map<NodeId, BrokerHeartbeatRequest["damaged"]>();
   /** Brokers whose disks are low on space, as each last told. */
   readonly #low = new Set<NodeId>();
   /** When each gave a sign of life last, since this node is the controller. */
@@ -57,7 +59,6 @@ export class Registrations {
 
   /** A new controller knows nothing of before. */
   begin(): void {
-    this.#damaged.clear();
     this.#low.clear();
     this.#heardMs.clear();
   }
@@ -131,42 +132,48 @@ export class Registrations {
       decideUnregistration(image, { nodeId, isForced, members: members(), hasLiveSession: sessions.isLive(nodeId) }),
     );
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
-    this.#damaged.delete(nodeId);
+    this.#deps.damages.forget(nodeId);
+    this.#deps.departures.forget(nodeId);
     this.#low.delete(nodeId);
     logger.info("broker_unregistered", { nodeId, isForced });
   }
 
   async heartbeat(request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {
     const { nodeId } = request;
-    const broker = this.#deps.quorum.image.broker(nodeId);
-    if (
-      broker === undefined ||
-      broker.brokerEpoch !== request.brokerEpoch ||
-      broker.incarnationId !== request.incarnationId
-    ) {
-      const known =
-        broker === undefined ? "is not registered" : `is in broker epoch ${broker.brokerEpoch} of another process`;
-      throw new OttlaError("STALE_BROKER_EPOCH", `node ${nodeId} ${known}, not in ${request.brokerEpoch}`);
-    }
-    this.#deps.sessions.heard(nodeId, this.#deps.clock.monoMs());
-    this.#damaged.set(nodeId, request.damaged);
+    const { sessions, clock, departures, damages, onDropped, run } = this.#deps;
+    this.#inEpoch(request);
+    sessions.heard(nodeId, clock.monoMs());
     this.heard(nodeId);
+    departures.applied(nodeId, request.brokerEpoch, request.appliedEnd);
     if (request.isLowOnSpace) this.#low.add(nodeId);
     else this.#low.delete(nodeId);
-    this.#deps.onDropped(nodeId, request.droppedTopics);
+    onDropped(nodeId, request.droppedTopics);
+    // Before the broker may be elected anywhere, and before it may drop a log: it believes the answer.
+    await damages.reported(request);
+    const broker = this.#inEpoch(request);
     if (request.wantsShutdown) return this.#letGo(broker);
-    if (this.#hasToUnfence(broker, request)) this.#deps.run(this.#unfence(request));
+    if (this.#hasToUnfence(broker, request)) run(this.#unfence(request));
     return { isFenced: broker.isFenced, mayShutDown: false };
   }
 
-  /** R-62: it leads nothing any more before it is told that it may go. */
+  #inEpoch({ nodeId, brokerEpoch, incarnationId }: BrokerHeartbeatRequest): BrokerImage {
+    const broker = this.#deps.quorum.image.broker(nodeId);
+    if (broker?.brokerEpoch === brokerEpoch && broker.incarnationId === incarnationId) return broker;
+    const known =
+      broker === undefined ? "is not registered" : `is in broker epoch ${broker.brokerEpoch} of another process`;
+    throw new OttlaError("STALE_BROKER_EPOCH", `node ${nodeId} ${known}, not in ${brokerEpoch}`);
+  }
+
+  /** R-62: it leads nothing any more, and the others know, before it is told that it may go. */
   async #letGo({ nodeId, brokerEpoch }: BrokerImage): Promise<BrokerHeartbeatResponse> {
-    const { quorum, sessions, fence } = this.#deps;
+    const { quorum, sessions, departures, clock, fence } = this.#deps;
     await fence({ nodeId, brokerEpoch, reason: "shutdown" });
     const broker = quorum.image.broker(nodeId);
-    const isFenced = broker?.brokerEpoch !== brokerEpoch || broker.isFenced;
+    const isPresent = broker?.brokerEpoch === brokerEpoch;
+    const isFenced = !isPresent || broker.isFenced;
     if (isFenced) sessions.end(nodeId);
-    return { isFenced, mayShutDown: isFenced };
+    const isKnown = !isPresent || departures.mayGo(quorum.image, broker, clock.monoMs());
+    return { isFenced, mayShutDown: isFenced && isKnown };
   }
 
   #hasToUnfence(broker: BrokerImage, { epochStored, appliedEnd }: BrokerHeartbeatRequest): boolean {

@@ -1,0 +1,96 @@
+// Elections that an operator asks for (R-60, R-61). An unclean one is told as an event.
+import { type Decision, decideElections, type PartitionRef, type Verdict } from "../../metadata/controller.ts";
+import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/image.ts";
+import { OttlaError } from "../../model/errors.ts";
+import type { NodeId } from "../../model/ids.ts";
+import type { Logger } from "../../ports/logger.ts";
+import { FIELD_LIMITS } from "../../wire/native/layout.ts";
+import type { ElectLeadersRequest, ElectLeadersResponse } from "../../wire/native/replication-apis.ts";
+import type { MetadataQuorum } from "../quorum/types.ts";
+
+export interface LeaderElectionsDeps {
+  readonly quorum: Pick<MetadataQuorum, "image" | "propose" | "barrier">;
+  readonly logger: Logger;
+  readonly isDamaged: (nodeId: NodeId, ref: PartitionRef) => boolean;
+}
+
+/** Of one command, which has room for these. */
+const AT_ONCE = 1_000;
+
+type Entry = ElectLeadersResponse["entries"][number];
+
+export class LeaderElections {
+  readonly #deps: LeaderElectionsDeps;
+
+  constructor(deps: LeaderElectionsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rejects with OttlaError; some may have been elected then. */
+  async elect(request: ElectLeadersRequest): Promise<ElectLeadersResponse> {
+    const { quorum } = this.#deps;
+    const stale = await quorum.barrier();
+    if (stale !== null) throw stale;
+    const wanted = wantedOf(quorum.image, request);
+    const isNamed = request.partitions !== null;
+    const entries: Entry[] = [];
+    let omitted = 0;
+    for (let from = 0; from < wanted.length; from += AT_ONCE) {
+      for (const entry of await this.#electSome(request, wanted.slice(from, from + AT_ONCE))) {
+        if (!isNamed && entry.error === "ELECTION_NOT_NEEDED") continue;
+        if (entries.length < FIELD_LIMITS.ELECTED) entries.push(entry);
+        else omitted++;
+      }
+    }
+    return { entries, omitted, metadataEnd: quorum.image.endOffset };
+  }
+
+  async #electSome(
+    { kind, nodeId }: ElectLeadersRequest,
+    places: readonly (PartitionRef & { readonly topic: string })[],
+  ): Promise<readonly Entry[]> {
+    const { quorum, isDamaged } = this.#deps;
+    let verdicts: readonly Verdict[] = [];
+    const chosen = nodeId === -1 ? null : (nodeId as NodeId);
+    const decision = await quorum.propose((image) => {
+      const decided = decideElections(image, { kind, partitions: places, nodeId: chosen, isDamaged });
+      verdicts = decided.verdicts;
+      return decided.decision;
+    });
+    if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+    if (kind === "unclean") this.#tellUnclean(decision);
+    return places.map(({ topicId, topic, partition }, at) => {
+      const { error, message } = verdicts[at] ?? { error: "UNKNOWN_SERVER_ERROR", message: "" };
+      const leader = quorum.image.topic(topicId)?.partitions[partition]?.leader ?? -1;
+      return { topic, partition, error, message: message === "" ? null : message, leader };
+    });
+  }
+
+  #tellUnclean(decision: Decision & { readonly kind: "records" }): void {
+    const { quorum, logger } = this.#deps;
+    for (const record of decision.records) {
+      if (record.type !== "partition-change") continue;
+      const topic = quorum.image.topic(record.topicId);
+      for (const { partition, leader } of record.changes) {
+        const leaderEpoch = topic?.partitions[partition]?.leaderEpoch;
+        logger.warn("unclean_election", { topic: topic?.name, partition, leader, leaderEpoch });
+      }
+    }
+  }
+}
+
+function wantedOf(
+  image: MetadataImage,
+  { kind, topic: name, partitions }: ElectLeadersRequest,
+): readonly (PartitionRef & { readonly topic: string })[] {
+  const isWanted = ({ leader, replicas }: PartitionImage): boolean =>
+    kind === "unclean" ? leader === null : leader !== replicas[0];
+  const placesOf = ({ topicId, name: topic, partitions: all }: TopicImage) =>
+    all.filter(isWanted).map(({ index }) => ({ topicId, topic, partition: index }));
+  if (name === null) return [...image.topics].filter(({ isDeleting }) => !isDeleting).flatMap(placesOf);
+  const topic = image.topicByName(name);
+  if (topic === undefined || topic.isDeleting) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `no topic ${name}`);
+  return partitions === null
+    ? placesOf(topic)
+    : partitions.map((partition) => ({ topicId: topic.topicId, topic: name, partition }));
+}
