@@ -1,4 +1,5 @@
 // What listings say when the node that answered knows of no controller: what they show is what it knew last.
+import { setTimeout as delay } from "node:timers/promises";
 import type { Admin } from "../../client/types.ts";
 import type { Output } from "../output.ts";
 
@@ -13,6 +14,10 @@ export async function controllerRemark(
   output: Pick<Output, "note">,
 ): Promise<void> {
   // The listing has been had: that this one fails is no reason to fail, and nobody should wait long for it.
-  const cluster = await admin.describeCluster({ timeoutMs: REMARK_TIMEOUT_MS }).catch(() => undefined);
+  const ended = new AbortController();
+  const late = delay(REMARK_TIMEOUT_MS, undefined, { signal: ended.signal }).catch(() => undefined);
+  const asked = admin.describeCluster({ timeoutMs: REMARK_TIMEOUT_MS }).catch(() => undefined);
+  const cluster = await Promise.race([asked, late]);
+  ended.abort();
   if (cluster === undefined || cluster.controllerId < 0) output.note(OLD_METADATA);
 }

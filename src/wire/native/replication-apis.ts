@@ -29,11 +29,11 @@ export interface AlterPartitionResponse {
 /** A row of `positions`: from where the partition is wanted next. */
 export const POSITION_ROW = { SLOT: 0, LEADER_EPOCH: 1, FETCH_OFFSET: 2, LAST_FETCHED_EPOCH: 3, WIDTH: 4 } as const;
 
-/** From a follower to a leader, on a connection of its own for bulk; one in flight. */
+/** From a follower to a leader, on a connection of its own for bulk. A newer one of the session ends the wait of the one before. */
 export interface ReplicaFetchRequest {
   readonly nodeId: NodeId;
   readonly brokerEpoch: number;
-  /** A new one empties the session: no slot means anything any more. */
+  /** A new one empties the session: no slot means anything any more. (brokerEpoch, sessionId) only rises. */
   readonly sessionId: number;
   readonly maxWaitMs: number;
   /** Of all bodies of the answer. */
