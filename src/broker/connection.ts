@@ -77,6 +77,8 @@ export class ClientConnection {
   #expectedBytes: number = LIMITS.ENVELOPE_BYTES;
   /** Bytes of requests received and not released, a half received one with all that it announced among them. */
   #inFlightBytes = 0;
+  /** Those of them that are on the account of other nodes. */
+  #peerBytes = 0;
   /** The part of them that is no request yet, and the account that it is on. */
   #halfBytes = 0;
   #halfAccount: Account;
@@ -175,11 +177,21 @@ export class ClientConnection {
 
   #accountOf(api: RequestHeader["api"]): Account {
     const { accountant } = this.#host;
-    return api === API.PRODUCE ? accountant.produce : api === API.RAFT ? accountant.peers : accountant.control;
+    switch (api) {
+      case API.PRODUCE:
+        return accountant.produce;
+      case API.RAFT:
+      case API.REPLICA_FETCH:
+      case API.DURABLE_REPORT:
+        return accountant.peers;
+      default:
+        return accountant.control;
+    }
   }
 
   #charge(account: Account, bytes: number): void {
     this.#inFlightBytes += bytes;
+    if (account === this.#host.accountant.peers) this.#peerBytes += bytes;
     account.add(bytes);
   }
 
@@ -353,7 +365,9 @@ export class ClientConnection {
     if (this.#inFlightBytes >= this.#host.inFlightBytesMax) return true;
     if (this.answers.mustWait) return true;
     const { produce, control } = this.#host.accountant;
-    return this.#inFlightBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
+    // What replicas say to each other is what empties the account of produce.
+    const clientBytes = this.#inFlightBytes - this.#peerBytes;
+    return clientBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
   }
 
   #updatePause(): void {

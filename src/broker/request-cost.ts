@@ -31,6 +31,8 @@ const ANSWER_BYTES: Readonly<Partial<Record<ApiKey, number>>> = {
   [API.FETCH]: 0,
   [API.FETCH_METADATA]: 0,
   [API.RAFT]: 0,
+  [API.REPLICA_FETCH]: 0,
+  [API.DURABLE_REPORT]: 0,
   [API.PRODUCE]: 256,
   [API.METADATA]: 4 * KiB,
   [API.LIST_OFFSETS]: 4 * KiB,

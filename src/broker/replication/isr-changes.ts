@@ -141,7 +141,7 @@ export class IsrChanges {
 }
 
 function isCurrent({ core }: Replica, { leaderEpoch, partitionEpoch }: Proposal): boolean {
-  return core.isLeader && core.leaderEpoch === leaderEpoch && core.partitionEpoch === partitionEpoch;
+  return core.isLeader && core.leaderEpoch === leaderEpoch && core.record?.partitionEpoch === partitionEpoch;
 }
 
 function rowOf([replica, proposal]: Entry): AlterPartitionRequest["entries"][number] {
