@@ -19,7 +19,8 @@ import { ProduceIntake } from "./produce-intake.ts";
 import { ReplicaManager } from "./replica-manager.ts";
 import { ScanGate } from "./scan-gate.ts";
 import type { NodeServices, Services } from "./services.ts";
-import { metadataVersionsOf, openHostedQuorum, openStore, votersOf } from "./start-up.ts";
+import type { Replica } from "./replica.ts";
+import { coreSettingsOf, metadataVersionsOf, openHostedQuorum, openStore, votersOf } from "./start-up.ts";
 import { TurnQueue } from "./turn-queue.ts";
 import type { Broker, BrokerDeps, BrokerIdentity, BrokerState, Health } from "./types.ts";
 
@@ -118,7 +119,13 @@ class BrokerShell implements Broker {
   }
 
   health(): Health {
-    return healthOf({ state: this.#state, failure: this.#failure, store: this.#store, member: this.#member });
+    return healthOf({
+      state: this.#state,
+      failure: this.#failure,
+      store: this.#store,
+      member: this.#member,
+      replicas: this.#replicas,
+    });
   }
 
   async #start(): Promise<void> {
@@ -166,9 +173,12 @@ class BrokerShell implements Broker {
     const events = {
       onRoomChanged: () => this.#roomChanged(),
       onDiskFailed: (error: OttlaError) => this.#fail(error),
+      onUnusable: (replica: Replica, error: OttlaError | undefined) => this.#unusable(replica, error),
+      onIsrChanged: (change: number) => this.#metrics.isrChanged(change),
       guard: (work: () => void) => this.#guard(work),
     };
-    const replicas = new ReplicaManager({ timers, events }, toNodeId(this.#config["node.id"]));
+    const { clock, replicaProbe: probe } = this.#deps;
+    const replicas = new ReplicaManager({ clock, timers, store, events, probe }, coreSettingsOf(this.#config));
     this.#replicas = replicas;
     store.listen(replicas);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });
@@ -177,6 +187,8 @@ class BrokerShell implements Broker {
       store,
       quorum,
       replicas,
+      deadlines: this.#deadlines,
+      metrics: this.#metrics,
       address: this.address,
       onChanged: () => this.#observeCluster(),
       onFailed: (error) => this.#fail(error),
@@ -234,6 +246,7 @@ class BrokerShell implements Broker {
       store: present(this.#store, "the store"),
       replicas: present(this.#replicas, "the replicas"),
       topics: member.topics,
+      replication: member.replication,
       intake: present(this.#intake, "the intake"),
       metadataAnswers: new MetadataAnswers(clock),
       scans: this.#scans,
@@ -299,6 +312,12 @@ class BrokerShell implements Broker {
     );
   }
 
+  /** What the others are told of the partition may be another thing now. */
+  #unusable(replica: Replica, error: OttlaError | undefined): void {
+    this.#member?.topics.onUnusable(replica, error);
+    this.#dispatcher.services?.metadataAnswers.clear();
+  }
+
   /** Once for each thing that a start waits for. */
   #tellWaiting(): void {
     const what = waitingFor(this.#member);
@@ -318,7 +337,7 @@ class BrokerShell implements Broker {
 
   #observeCluster(): void {
     if (this.#member === undefined || this.#replicas === undefined) return;
-    this.#metrics.observeCluster(this.#member, this.#replicas.leaderCount);
+    this.#metrics.observeCluster(this.#member, this.#replicas.led.size);
   }
 
   /** Runs work that nobody else catches for: what it throws is a defect. */
@@ -397,14 +416,19 @@ class BrokerShell implements Broker {
   }
 
   async #stopInOrder(timeoutMs: number): Promise<void> {
-    this.#dispatcher.isStopping = true;
-    await this.#listener?.close();
-    if (this.#state === "failed") return this.#closeFiles();
-    this.#purgatory.abandonAll("BROKER_NOT_AVAILABLE");
-    // What was appended is nearly always answered by the next sync; what is not by half the time, never.
-    await this.#atMost(timeoutMs / 2, this.#intake?.idle() ?? Promise.resolve());
-    this.#intake?.abandonAll("BROKER_NOT_AVAILABLE");
+    if (this.#state === "failed") {
+      await this.#listener?.close();
+      return this.#closeFiles();
+    }
+    // No new produce; its followers go on fetching, so that what was appended is answered: nearly always by the next sync, else never.
+    this.#dispatcher.phase = "draining";
+    await this.#atMost(timeoutMs / 4, this.#intake?.idle() ?? Promise.resolve());
+    // others lead, and know it, before anybody is turned away.
     await this.#member?.leave(Math.min(timeoutMs / 8, LEAVE_MS_MAX));
+    this.#dispatcher.phase = "stopping";
+    await this.#listener?.close();
+    this.#purgatory.abandonAll("BROKER_NOT_AVAILABLE");
+    this.#intake?.abandonAll("BROKER_NOT_AVAILABLE");
     // Its last words go out over connections that are open yet.
     await this.#member?.close();
     this.#connections.closeAll("BROKER_NOT_AVAILABLE: the broker is stopping");

@@ -1,24 +1,32 @@
-// This node as a member of its cluster: its quorum, the controller that it may become, its registration, and the logs that the metadata wants here.
+// This node as a member of its cluster: its quorum, the controller that it may become, its registration, the replicas that the metadata wants here,
+// and the streams between them and those of other nodes.
 import type { MetadataImage } from "../metadata/image.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { type IncarnationId, type NodeId, toNodeId } from "../model/ids.ts";
 import type { TimerHandle } from "../ports/timers.ts";
 import type { LogStore } from "../storage/types.ts";
-import type { BrokerHeartbeatRequest } from "../wire/native/quorum-apis.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerLink } from "./controller-calls.ts";
+import { affectsBrokers } from "./affected-partitions.ts";
 import { Membership } from "./membership.ts";
+import { PeerLinks } from "./quorum/peers.ts";
 import type { Applied, HostedQuorum } from "./quorum/types.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import { ReplicaTicker } from "./replica-ticker.ts";
+import { Replication } from "./replication/replication.ts";
+import type { Deadlines } from "../base/deadlines.ts";
+import type { BrokerMetrics } from "./metrics.ts";
 import { metadataVersionsOf, newUuid } from "./start-up.ts";
 import { type SelfIdentity, TopicReconciler } from "./topic-reconciler.ts";
-import type { BrokerDeps } from "./types.ts";
+import { type BrokerDeps, SOFTWARE } from "./types.ts";
 
 export interface MemberParts {
   readonly store: LogStore;
   readonly quorum: HostedQuorum;
   readonly replicas: ReplicaManager;
+  readonly deadlines: Deadlines;
+  readonly metrics: BrokerMetrics;
   /** host:port that others are told. */
   readonly address: string;
   readonly onChanged: () => void;
@@ -28,7 +36,6 @@ export interface MemberParts {
 
 /** Of one heartbeat; what is left over is told by later ones. */
 const DROPPED_MAX = 1_000;
-const DAMAGED_MAX = 1_000;
 /** How often a controller that wants to go looks whether there is anybody left. */
 const LOOK_MS = 50;
 
@@ -38,6 +45,12 @@ export class ClusterMember {
   readonly controller: Controller;
   readonly membership: Membership;
   readonly topics: TopicReconciler;
+  readonly replication: Replication;
+  /** Of the streams alone: never those that Raft and heartbeats use (D-24). */
+  readonly #bulkLinks: PeerLinks;
+  readonly #calls: ControllerLink;
+  readonly #ticker: ReplicaTicker;
+  readonly #self: SelfIdentity;
   readonly #deps: BrokerDeps;
   readonly #parts: MemberParts;
   #hasTopics = false;
@@ -48,10 +61,16 @@ export class ClusterMember {
     this.#parts = parts;
     this.quorum = parts.quorum;
     const self = { nodeId: toNodeId(config["node.id"]), incarnationId: newUuid(deps) as IncarnationId };
+    this.#self = self;
     this.nodeId = self.nodeId;
     this.controller = this.#makeController(self, config);
+    this.#calls = this.#makeCalls(config);
     this.topics = this.#makeTopics(self, config);
     this.membership = this.#makeMembership(self, config);
+    this.#bulkLinks = this.#makeBulkLinks();
+    this.replication = this.#makeReplication(config);
+    parts.replicas.streams = this.replication;
+    this.#ticker = this.#makeTicker();
     this.quorum.listen({
       onApplied: (applied) => this.#applied(applied),
       onControllerChanged: (isController) => this.#guard(() => this.controller.onControllerChanged(isController)),
@@ -64,6 +83,7 @@ export class ClusterMember {
   async start(): Promise<void> {
     await this.quorum.waitForImage();
     this.membership.start();
+    this.#ticker.start();
     await this.membership.ready;
     await this.topics.settled();
   }
@@ -97,14 +117,20 @@ export class ClusterMember {
   async #close(): Promise<void> {
     this.membership.stop();
     this.controller.stop();
+    this.#ticker.stop();
+    this.replication.stop();
     await this.topics.stop();
+    await this.#bulkLinks.close();
     await this.quorum.close();
   }
 
   #applied(applied: Applied): void {
     this.#guard(() => {
+      const isOfBrokers = applied.isReset || affectsBrokers(applied.records);
+      if (isOfBrokers) this.#parts.replicas.eligible = this.quorum.image.active;
       // Whatever was taken from this broker ends first.
       this.topics.onApplied(applied);
+      if (isOfBrokers) this.replication.onBrokersChanged();
       this.membership.onApplied();
       this.controller.onApplied(applied);
       this.#parts.onChanged();
@@ -135,6 +161,10 @@ export class ClusterMember {
         nodeId: self.nodeId,
         heartbeatMs: config["broker.heartbeat.interval.ms"],
         sessionMs: config["broker.session.timeout.ms"],
+        balance: {
+          isEnabled: config["auto.leader.rebalance.enable"] === 1,
+          everyMs: config["leader.imbalance.check.interval.seconds"] * 1_000,
+        },
       },
     );
   }
@@ -143,34 +173,118 @@ export class ClusterMember {
     const { timers, logger } = this.#deps;
     const { store, replicas, onChanged, onDefect } = this.#parts;
     const image = (): MetadataImage => this.quorum.image;
-    const onDropped = () => this.membership.kick();
-    return new TopicReconciler({ store, image, replicas, timers, logger, onChanged, onDropped, onDefect }, self, {
-      nodeId: self.nodeId,
-      config,
+    return new TopicReconciler(
+      {
+        store,
+        image,
+        replicas,
+        timers,
+        logger,
+        onChanged,
+        onDefect,
+        onNews: () => this.membership.kick(),
+        isDamageKnown: (topicId, partition) => this.membership.isDamageKnown(topicId, partition),
+        damageEnded: (topicId, partition) => this.membership.damageEnded(topicId, partition),
+      },
+      self,
+      { nodeId: self.nodeId, config },
+    );
+  }
+
+  #makeCalls(config: BrokerConfig): ControllerLink {
+    const { quorum, controller, nodeId } = this;
+    return new ControllerLink({
+      self: nodeId,
+      controller,
+      links: quorum.links,
+      controllerId: () => quorum.controllerId,
+      // Two must fit into a session.
+      heartbeatTimeoutMs: Math.max(config["broker.heartbeat.interval.ms"], config["broker.session.timeout.ms"] / 3),
     });
+  }
+
+  #makeBulkLinks(): PeerLinks {
+    const { transport, clock, timers, rng, logger } = this.#deps;
+    const { quorum } = this;
+    return new PeerLinks({
+      transport,
+      clock,
+      timers,
+      rng: rng.fork("replication"),
+      logger: logger.child({ component: "replication" }),
+      software: SOFTWARE,
+      self: this.nodeId,
+      addressesOf: (nodeId) => {
+        const address = quorum.image.broker(nodeId)?.address;
+        return address === undefined ? [] : [address];
+      },
+      clusterId: () => quorum.clusterId,
+    });
+  }
+
+  #makeReplication(config: BrokerConfig): Replication {
+    const { clock, timers, logger, checksum } = this.#deps;
+    const { replicas, deadlines, store, metrics } = this.#parts;
+    const { quorum, nodeId } = this;
+    const guard = (work: () => void) => this.#guard(work);
+    return new Replication(
+      {
+        clock,
+        deadlines,
+        checksum,
+        replicas,
+        counters: metrics.replicationBytes,
+        logger: logger.child({ component: "replication" }),
+        links: this.#bulkLinks,
+        controller: this.#calls,
+        defer: (work) => timers.defer(() => guard(work)),
+        guard,
+        brokerEpoch: () => this.#ownEpoch(),
+        brokerEpochOf: (other) => quorum.image.broker(other)?.brokerEpoch,
+        eligible: () => replicas.eligible,
+        hasRoom: () => store.hasRoom,
+      },
+      {
+        nodeId,
+        waitMaxMs: config["replica.fetch.wait.max.ms"],
+        partitionBytesMax: config["replica.fetch.max.bytes"],
+        responseBytesMax: config["replica.fetch.response.max.bytes"],
+      },
+    );
+  }
+
+  #makeTicker(): ReplicaTicker {
+    const { clock, timers } = this.#deps;
+    const { replicas, metrics } = this.#parts;
+    const guard = (work: () => void) => this.#guard(work);
+    const onTick = () => this.topics.retryDamaged();
+    return new ReplicaTicker({ replicas, clock, timers, metrics, onTick, guard });
+  }
+
+  #ownEpoch(): number | null {
+    const broker = this.quorum.image.broker(this.nodeId);
+    return broker?.incarnationId === this.#self.incarnationId ? broker.brokerEpoch : null;
   }
 
   #makeMembership(self: SelfIdentity, config: BrokerConfig): Membership {
     const { clock, timers, logger } = this.#deps;
     const { store, address, onDefect } = this.#parts;
-    const { quorum, controller } = this;
+    const { quorum } = this;
     const heartbeatMs = config["broker.heartbeat.interval.ms"];
     const sessionMs = config["broker.session.timeout.ms"];
-    // Two must fit into a session.
-    const heartbeatTimeoutMs = Math.max(heartbeatMs, sessionMs / 3);
     return new Membership(
       {
         quorum,
         store,
-        calls: new ControllerLink({ self: self.nodeId, controller, links: quorum.links, heartbeatTimeoutMs }),
+        calls: this.#calls,
         clock,
         timers,
         logger,
         reports: () => ({
           isLowOnSpace: store.isLowOnSpace,
           droppedTopics: this.topics.droppedTopics(DROPPED_MAX),
-          damaged: damagedOf(store),
         }),
+        damaged: () => this.#parts.replicas.damaged(),
         onRegistered: () => this.#registered(),
         onDefect,
       },
@@ -181,6 +295,7 @@ export class ClusterMember {
   #registered(): void {
     if (this.#hasTopics) return;
     this.#hasTopics = true;
+    this.#parts.replicas.eligible = this.quorum.image.active;
     this.topics.start().then(() => this.#warnOfStrays(), this.#parts.onDefect);
   }
 
@@ -190,20 +305,4 @@ export class ClusterMember {
     for (const { topic, topicId, partition } of this.#parts.store.logs)
       if (image.topic(topicId) === undefined) this.#deps.logger.warn("stray_log", { topic, topicId, partition });
   }
-}
-
-/** D-17: what may not lead. */
-function damagedOf(store: LogStore): BrokerHeartbeatRequest["damaged"] {
-  const damaged = new Map<
-    string,
-    { readonly topicId: BrokerHeartbeatRequest["droppedTopics"][number]; readonly partitions: number[] }
-  >();
-  let count = 0;
-  for (const { topicId, partition, damage } of store.logs) {
-    if (damage === undefined || count++ >= DAMAGED_MAX) continue;
-    const entry = damaged.get(topicId) ?? { topicId, partitions: [] };
-    entry.partitions.push(partition);
-    damaged.set(topicId, entry);
-  }
-  return [...damaged.values()];
 }

@@ -22,7 +22,7 @@ class CommittedWaiter implements HighWatermarkWaiter {
 }
 
 function isReached({ replica, endOffset }: Goal): boolean {
-  return replica.core.highWatermark >= endOffset || !replica.core.isLeader;
+  return replica.core.highWatermark >= endOffset || replica.core.role !== "leader";
 }
 
 /** Resolves when every high watermark has reached the log end of now, or after `waitMs`. */

@@ -23,6 +23,11 @@ import { handleDescribeQuorum } from "./handlers/38-describe-quorum.ts";
 import { handleChangeQuorum } from "./handlers/39-change-quorum.ts";
 import { handleRaiseMetadataVersion } from "./handlers/40-raise-metadata-version.ts";
 import { handleUnregisterBroker } from "./handlers/41-unregister-broker.ts";
+import { handleAlterPartition } from "./handlers/42-alter-partition.ts";
+import { handleReplicaFetch } from "./handlers/43-replica-fetch.ts";
+import { handleDurableReport } from "./handlers/44-durable-report.ts";
+import { handleElectLeaders } from "./handlers/45-elect-leaders.ts";
+import { handleDescribePartitions } from "./handlers/46-describe-partitions.ts";
 import { API_NAMES } from "./metrics.ts";
 import { Request, type RequestOwner } from "./request.ts";
 import type { NodeServices, Services } from "./services.ts";
@@ -41,10 +46,6 @@ const running = <K extends ApiKey>(handle: (services: Services, request: Request
   stage: "running",
   handle,
 });
-
-function notServed(_services: NodeServices, request: Request<ApiKey>): void {
-  request.fail("UNKNOWN_API", "not served yet");
-}
 
 const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.HELLO]: early(handleHello),
@@ -66,12 +67,15 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.CHANGE_QUORUM]: early(handleChangeQuorum),
   [API.RAISE_METADATA_VERSION]: early(handleRaiseMetadataVersion),
   [API.UNREGISTER_BROKER]: early(handleUnregisterBroker),
-  [API.ALTER_PARTITION]: early(notServed),
-  [API.REPLICA_FETCH]: running(notServed),
-  [API.DURABLE_REPORT]: running(notServed),
-  [API.ELECT_LEADERS]: early(notServed),
-  [API.DESCRIBE_PARTITIONS]: running(notServed),
+  [API.ALTER_PARTITION]: early(handleAlterPartition),
+  [API.REPLICA_FETCH]: running(handleReplicaFetch),
+  [API.DURABLE_REPORT]: running(handleDurableReport),
+  [API.ELECT_LEADERS]: early(handleElectLeaders),
+  [API.DESCRIBE_PARTITIONS]: running(handleDescribePartitions),
 };
+
+/** `draining`: nothing new is appended, but what was is waited for, and read. `stopping`: only the quorum's work goes on. */
+export type Phase = "open" | "draining" | "stopping";
 
 export class Dispatcher implements RequestOwner {
   readonly #node: NodeServices;
@@ -79,8 +83,7 @@ export class Dispatcher implements RequestOwner {
   readonly #onDefect: (defect: unknown) => void;
   /** Set while the broker runs; the apis of a running broker are refused without. */
   services: Services | undefined;
-  /** True from the stop on. */
-  isStopping = false;
+  phase: Phase = "open";
   /** Requests not done. */
   inFlightCount = 0;
 
@@ -127,10 +130,15 @@ export class Dispatcher implements RequestOwner {
     const handler = HANDLERS[api] as Handler<ApiKey>;
     if (handler.stage === "listening") return handler.handle(this.#node, request);
     const { services } = this;
-    if (services !== undefined && !this.isStopping) return handler.handle(services, request);
-    const waitingFor = this.isStopping ? null : this.#node.waitingFor();
+    if (services !== undefined && this.#isServed(api)) return handler.handle(services, request);
+    const isStopping = this.phase !== "open";
+    const waitingFor = isStopping ? null : this.#node.waitingFor();
     const why = waitingFor === null ? "" : `: ${waitingFor}`;
-    request.fail("BROKER_NOT_AVAILABLE", this.isStopping ? "the broker is stopping" : `the broker is starting${why}`);
+    request.fail("BROKER_NOT_AVAILABLE", isStopping ? "the broker is stopping" : `the broker is starting${why}`);
+  }
+
+  #isServed(api: ApiKey): boolean {
+    return this.phase === "open" || (this.phase === "draining" && api !== API.PRODUCE && api !== API.CREATE_TOPICS);
   }
 
   /** A coded error is the answer; anything else ends one request in UNKNOWN_SERVER_ERROR; a broken invariant ends the process. */

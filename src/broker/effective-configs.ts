@@ -15,6 +15,8 @@ export interface TopicLimits {
   readonly maxMessageBytes: number;
   readonly segmentBytes: number;
   readonly indexIntervalBytes: number;
+  /** D-29: acks 0 and 1 are taken though too few replicas are in sync. */
+  readonly allowsBelowMinIsr: boolean;
 }
 
 export function topicLimitsOf(image: MetadataImage, topic: TopicImage, { nodeId, config }: TopicDefaults): TopicLimits {
@@ -24,6 +26,7 @@ export function topicLimitsOf(image: MetadataImage, topic: TopicImage, { nodeId,
     maxMessageBytes: valueOf("max.message.bytes"),
     segmentBytes: valueOf("segment.bytes"),
     indexIntervalBytes: valueOf("index.interval.bytes"),
+    allowsBelowMinIsr: effectiveConfig(image, "allow.acks.below.min.isr", { topic, nodeId, fileValue: 0 }).value === 1,
   };
 }
 

@@ -2,6 +2,8 @@
 import type { OttlaError } from "../model/errors.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { ClusterMember } from "./cluster-member.ts";
+import type { ReplicaManager } from "./replica-manager.ts";
+import { summaryOf } from "./replica-ticker.ts";
 import type { BrokerState, Health } from "./types.ts";
 
 export interface HealthView {
@@ -9,15 +11,17 @@ export interface HealthView {
   readonly failure: OttlaError | undefined;
   readonly store: LogStore | undefined;
   readonly member: ClusterMember | undefined;
+  readonly replicas: ReplicaManager | undefined;
 }
 
 const OPENING = "waiting: the data directory is being opened";
 
-export function healthOf({ state, failure, store, member }: HealthView): Health {
+export function healthOf({ state, failure, store, member, replicas }: HealthView): Health {
   const checks: Record<string, string> = {
     state,
     disk: store?.isLowOnSpace === true ? "low on space: produce is refused until space is freed" : "ok",
-    logs: logsOf(store),
+    logs: logsOf(replicas),
+    replicas: replicasOf(replicas),
     quorum: quorumOf(member),
     controller: controllerOf(member),
     registration: member?.membership.describe() ?? OPENING,
@@ -37,9 +41,19 @@ export function waitingFor(member: ClusterMember | undefined): string | null {
   return registration === "ok" ? null : registration;
 }
 
-function logsOf(store: LogStore | undefined): string {
-  const damaged = [...(store?.logs ?? [])].filter((log) => log.damage !== undefined);
-  return damaged.length === 0 ? "ok" : `${damaged.length} damaged: ottla log verify shows where`;
+function logsOf(replicas: ReplicaManager | undefined): string {
+  const damaged = [...(replicas?.damaged() ?? [])].length;
+  if (damaged === 0) return "ok";
+  return `${damaged} damaged: ottla log verify shows where; each is fetched anew as soon as another broker leads its partition`;
+}
+
+/** A broker whose followers lag is ready all the same. */
+function replicasOf(replicas: ReplicaManager | undefined): string {
+  const { underReplicated, belowMinIsr } = summaryOf(replicas?.led ?? []);
+  if (underReplicated === 0) return "ok";
+  const refusing =
+    belowMinIsr === 0 ? "" : `, ${belowMinIsr} of them with fewer than min.insync.replicas: produce is refused there`;
+  return `${underReplicated} partitions led here have replicas that are not in sync${refusing}`;
 }
 
 function quorumOf(member: ClusterMember | undefined): string {

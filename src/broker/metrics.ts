@@ -44,6 +44,12 @@ export class BrokerMetrics {
   readonly partitions: Gauge;
   readonly leaderPartitions: Gauge;
   readonly offlinePartitions: Gauge;
+  readonly underReplicated: Gauge;
+  readonly belowMinIsr: Gauge;
+  readonly replicationLagMax: Gauge;
+  readonly replicationBytes: { readonly bytesOut: Counter; readonly bytesIn: Counter };
+  readonly isrShrinks: Counter;
+  readonly isrExpands: Counter;
   readonly controllerActive: Gauge;
   readonly brokersFenced: Gauge;
   readonly registrations: Gauge;
@@ -68,6 +74,24 @@ export class BrokerMetrics {
     this.partitions = metrics.gauge("partitions", "Partitions hosted here.");
     this.leaderPartitions = metrics.gauge("leader_partitions", "Partitions led here.");
     this.offlinePartitions = metrics.gauge("offline_partitions", "Partitions without a leader.");
+    this.underReplicated = metrics.gauge(
+      "under_replicated_partitions",
+      "Partitions led here of which fewer replicas are in sync than there are.",
+    );
+    this.belowMinIsr = metrics.gauge(
+      "under_min_isr_partitions",
+      "Partitions led here of which fewer replicas are in sync than min.insync.replicas: they take nothing.",
+    );
+    this.replicationLagMax = metrics.gauge(
+      "replication_lag_max",
+      "Most records that a follower of a partition led here has not fetched yet.",
+    );
+    this.replicationBytes = {
+      bytesOut: metrics.counter("replication_bytes_out_total", "Bytes of record batches sent to followers."),
+      bytesIn: metrics.counter("replication_bytes_in_total", "Bytes of record batches fetched from leaders."),
+    };
+    this.isrShrinks = metrics.counter("isr_shrinks_total", "Replicas that left the ISR of a partition led here.");
+    this.isrExpands = metrics.counter("isr_expands_total", "Replicas that came into the ISR of a partition led here.");
     this.controllerActive = metrics.gauge("controller_active", "1 on the active controller.");
     this.brokersFenced = metrics.gauge("brokers_fenced", "Registered brokers that lead nothing.");
     this.registrations = metrics.gauge("broker_registrations", "Registrations of this process at a controller.");
@@ -121,6 +145,11 @@ export class BrokerMetrics {
     this.quorumLag.set(Math.max(0, status.commitEnd - status.appliedEnd));
     this.metadataVersion.set(image.metadataVersion);
     for (const [role, gauge] of this.#roles) gauge.set(role === status.role ? 1 : 0);
+  }
+
+  isrChanged(by: number): void {
+    if (by < 0) this.isrShrinks.add(-by);
+    else this.isrExpands.add(by);
   }
 
   answered(api: ApiKey, durationMs: number, isFailed: boolean): void {

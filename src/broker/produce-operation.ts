@@ -91,7 +91,9 @@ export class ProduceOperation {
     if (lookup.kind === "refused") return refused(lookup.error, lookup.message);
     if (row.leaderEpoch < NO_LEADER_EPOCH) return refused("INVALID_REQUEST", `a leader epoch of ${row.leaderEpoch}`);
     const { replica } = lookup;
-    const refusal = replica.core.produceRefusalOf(row.leaderEpoch);
+    const { allowsBelowMinIsr } = replica.limits;
+    const needsMinIsr = this.acks === -1 || !allowsBelowMinIsr;
+    const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr);
     if (refusal !== undefined) return refused(refusal);
     if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
     const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
@@ -106,7 +108,9 @@ export class ProduceOperation {
     const { acks } = this;
     services.metrics.bytesIn.add(batch.length);
     services.metrics.recordsIn.add(recordCount);
-    services.replicas.step(replica, { kind: "produce", token: entry, recordCount, acks, leaderEpoch: row.leaderEpoch });
+    const { leaderEpoch } = row;
+    const event = { kind: "produce", token: entry, recordCount, acks, leaderEpoch, allowsBelowMinIsr } as const;
+    services.replicas.step(replica, event);
     return undefined;
   }
 

@@ -1,44 +1,83 @@
 // The replicas of this broker: carries their cores' effects out strictly in order (D-34), and turns storage's completions into events.
 import { assert, assertNever } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
-import type { ErrorName, OttlaError } from "../model/errors.ts";
-import type { LeaderEpoch, NodeId, Offset, TopicId } from "../model/ids.ts";
+import type { PartitionImage } from "../metadata/image.ts";
+import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.ts";
+import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
 import { assignOffsets } from "../model/record-batch.ts";
+import type { Clock } from "../ports/clock.ts";
 import type { Timers } from "../ports/timers.ts";
-import type { PartitionEvent } from "../replication/types.ts";
-import type { ReplicaLog, StoreListener } from "../storage/types.ts";
+import type {
+  CoreSettings,
+  Eligible,
+  FetchedBatch,
+  LogEnds,
+  PartitionEffect,
+  PartitionEvent,
+} from "../replication/types.ts";
+import type { LogStore, ReplicaLog, StoreListener } from "../storage/types.ts";
 import type { TopicLimits } from "./effective-configs.ts";
 import { type ProduceEntry, Replica } from "./replica.ts";
+import type { ReplicaProbe } from "./replica-probe.ts";
+import type { FetchVerdict, PartitionRole, ReplicationCalls } from "./replication/types.ts";
 
 export interface ReplicaManagerEvents {
   onRoomChanged(): void;
   onDiskFailed(error: OttlaError): void;
+  /** It may neither lead nor follow from here on (D-17); or its log could not be changed as its core wished: begin again. */
+  onUnusable(replica: Replica, error: OttlaError | undefined): void;
+  /** The ISR of a partition led here has other members: by so many fewer, or more. */
+  onIsrChanged(change: number): void;
   /** The present turn's work ends in a defect: the process must stop. */
   guard(work: () => void): void;
 }
 
+export interface ReplicaManagerDeps {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly store: Pick<LogStore, "resetLog">;
+  readonly events: ReplicaManagerEvents;
+  readonly probe?: ReplicaProbe | undefined;
+}
+
 type Event = PartitionEvent<ProduceEntry>;
+type Effect = PartitionEffect<ProduceEntry>;
+
+const NOBODY: Eligible = new Map();
 
 export class ReplicaManager implements StoreListener {
-  readonly #timers: Timers;
-  readonly #self: NodeId;
-  readonly #events: ReplicaManagerEvents;
+  readonly #deps: ReplicaManagerDeps;
+  readonly #settings: CoreSettings;
   readonly #byLog = new Map<ReplicaLog, Replica>();
   readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
+  readonly #led = new Set<Replica>();
   readonly #moved = new Ring<Replica>();
+  #streams: ReplicationCalls | undefined;
+  #eligible: Eligible = NOBODY;
   #messageBytesMax = 0;
-  #leaderCount = 0;
   #isRoomPending = false;
 
-  constructor(deps: { readonly timers: Timers; readonly events: ReplicaManagerEvents }, self: NodeId) {
-    this.#timers = deps.timers;
-    this.#events = deps.events;
-    this.#self = self;
+  constructor(deps: ReplicaManagerDeps, settings: CoreSettings) {
+    this.#deps = deps;
+    this.#settings = settings;
+  }
+
+  /** Once, before any replica has a role. */
+  set streams(streams: ReplicationCalls) {
+    this.#streams = streams;
   }
 
   /** Partitions led here now. */
-  get leaderCount(): number {
-    return this.#leaderCount;
+  get led(): ReadonlySet<Replica> {
+    return this.#led;
+  }
+
+  get all(): Iterable<Replica> {
+    return this.#byLog.values();
+  }
+
+  get count(): number {
+    return this.#byLog.size;
   }
 
   get topicIds(): Iterable<TopicId> {
@@ -50,139 +89,305 @@ export class ReplicaManager implements StoreListener {
     return this.#messageBytesMax;
   }
 
+  /** Unfenced brokers as applied: another map after each change (R-35). */
+  get eligible(): Eligible {
+    return this.#eligible;
+  }
+  set eligible(eligible: Eligible) {
+    this.#eligible = eligible;
+  }
+
+  /** D-17: what may neither lead nor follow. */
+  *damaged(): IterableIterator<{ readonly topicId: TopicId; readonly partition: number }> {
+    for (const { damage, log } of this.#byLog.values())
+      if (damage !== undefined) yield { topicId: log.topicId, partition: log.partition };
+  }
+
   find(topicId: TopicId, partition: number): Replica | undefined {
     return this.#byTopic.get(topicId)?.get(partition);
   }
 
-  /** Led here now, or once in this incarnation. */
   ofTopic(topicId: TopicId): Iterable<Replica> {
     return this.#byTopic.get(topicId)?.values() ?? [];
   }
 
   /** New limits for what comes from now on. */
   configure(replica: Replica, limits: TopicLimits): void {
+    if (sameLimits(replica.limits, limits)) return;
     this.#messageBytesMax = Math.max(this.#messageBytesMax, limits.maxMessageBytes);
     replica.limits = limits;
+    replica.log.configure(limits);
   }
 
-  /** The log has opened `leaderEpoch` durably, and it was given to this incarnation (D-1): lead it. */
-  lead(
-    log: ReplicaLog,
-    role: {
-      readonly leaderEpoch: LeaderEpoch;
-      readonly isr: readonly NodeId[];
-      readonly minIsr: number;
-      readonly limits: TopicLimits;
-    },
-  ): void {
-    let replica = this.#byLog.get(log);
-    if (replica === undefined) {
-      replica = new Replica({ self: this.#self, topicName: log.topic, log, limits: role.limits });
-      this.#byLog.set(log, replica);
-      const partitions = this.#byTopic.get(log.topicId) ?? new Map<number, Replica>();
-      this.#byTopic.set(log.topicId, partitions);
-      partitions.set(log.partition, replica);
-    }
-    this.configure(replica, role.limits);
-    if (!replica.core.isLeader) this.#leaderCount++;
-    const { leaderEpoch, isr, minIsr } = role;
-    const { endOffset, writtenEnd, durableEnd, truncations } = log;
-    this.step(replica, {
-      kind: "lead",
-      leaderEpoch,
-      isr,
-      minIsr,
-      ends: { endOffset, writtenEnd, durableEnd, truncations },
-    });
-    this.#wake(replica);
+  /** A log is here: hosts it, in stand-by. */
+  open(log: ReplicaLog, limits: TopicLimits): Replica {
+    const known = this.#byLog.get(log);
+    if (known !== undefined) return known;
+    const replica = new Replica({ settings: this.#settings, topicName: log.topic, log, limits });
+    const partitions = this.#byTopic.get(log.topicId) ?? new Map<number, Replica>();
+    this.#byTopic.set(log.topicId, partitions);
+    partitions.set(log.partition, replica);
+    this.#messageBytesMax = Math.max(this.#messageBytesMax, limits.maxMessageBytes);
+    log.configure(limits);
+    this.#byLog.set(log, replica);
+    this.#deps.probe?.onOpened(replica);
+    this.load(replica);
+    return replica;
   }
 
-  /** Leads no more: its producers are answered with `error`, outcome unknown; its readers look again and are told. */
-  resign(replica: Replica, error: ErrorName): void {
-    if (!replica.core.isLeader) return;
-    this.#leaderCount--;
-    this.step(replica, { kind: "resign", error });
+  /** In stand-by: the core takes what the log has. */
+  load(replica: Replica): void {
+    const { log } = replica;
+    const { startOffset, epochs, highWatermark } = log;
+    this.step(replica, { kind: "load", ends: endsOf(log), startOffset, epochs: [...epochs], highWatermark });
+  }
+
+  /** The log has opened the epoch durably (R-9), whoever leads in it now. Only in stand-by. */
+  epochOpened(replica: Replica, leaderEpoch: LeaderEpoch): void {
+    this.step(replica, { kind: "epoch-opened", leaderEpoch });
+  }
+
+  /** In an epoch that the log has opened durably, and that was given to this incarnation (D-1). */
+  lead(replica: Replica, record: PartitionImage): void {
+    replica.record = record;
+    this.#led.add(replica);
+    this.step(replica, { kind: "lead", record, eligible: this.#eligible, nowMs: this.#nowMs });
+    this.#roleChanged(replica, "leader");
+  }
+
+  follow(replica: Replica, record: PartitionImage): void {
+    this.#led.delete(replica);
+    replica.record = record;
+    this.step(replica, { kind: "follow", record, nowMs: this.#nowMs });
+    this.#roleChanged(replica, "follower");
+  }
+
+  /** The same leader epoch, other members or another min ISR. */
+  record(replica: Replica, record: PartitionImage): void {
+    const before = replica.record;
+    replica.record = record;
+    this.step(replica, { kind: "record", record, eligible: this.#eligible, nowMs: this.#nowMs });
+    if (before !== undefined && this.#led.has(replica) && before.isr.length !== record.isr.length)
+      this.#deps.events.onIsrChanged(record.isr.length - before.isr.length);
+  }
+
+  /** Neither leads nor follows: its producers are answered with `error`, outcome unknown; its readers look again and are told. */
+  standBy(replica: Replica, error: ErrorName): void {
+    if (replica.record === undefined) return;
+    replica.record = undefined;
+    this.#led.delete(replica);
+    this.step(replica, { kind: "stand-by", error });
+    this.#roleChanged(replica, "none");
+  }
+
+  #roleChanged(replica: Replica, role: PartitionRole): void {
+    this.#streams?.onRole(replica, role);
     this.#wake(replica);
   }
 
   /** Serves the topic no more: its producers are answered with `error`, its readers look again and find nothing. */
-  drop(topicId: TopicId, error: ErrorName): ReplicaLog[] {
-    const replicas = [...(this.#byTopic.get(topicId)?.values() ?? [])];
-    this.#byTopic.delete(topicId);
-    for (const replica of replicas) {
-      this.#byLog.delete(replica.log);
-      this.resign(replica, error);
-    }
-    return replicas.map((replica) => replica.log);
+  drop(topicId: TopicId, error: ErrorName): void {
+    for (const replica of [...this.ofTopic(topicId)]) this.close(replica, error);
   }
 
-  step(replica: Replica, event: Event): void {
-    for (const effect of replica.core.step(event)) {
-      switch (effect.kind) {
-        case "append": {
-          const entry = effect.token;
-          entry.waiting = effect.waiting;
-          const batch = entry.releaseBatch();
-          const { endOffset } = replica.log;
-          assert(effect.baseOffset === endOffset, `append at ${effect.baseOffset}, but the log ends at ${endOffset}`);
-          assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
-          replica.acceptedBytes += batch.length;
-          // A log that throws here leaves core and log at different ends: nothing may be served any more.
-          this.#events.guard(() => replica.log.append(batch, effect.lastOffset, effect.leaderEpoch));
-          break;
-        }
-        case "answer":
-          effect.token.onAnswer(effect.token, { ...effect, message: null });
-          break;
-        case "high-watermark":
-          if (replica.waiters.size > 0) this.#wake(replica);
-          break;
-        default:
-          assertNever(effect);
-      }
+  /** Hosts it no more; its log stays. */
+  close(replica: Replica, error: ErrorName): void {
+    if (replica.isDropped) return;
+    const { topicId, partition } = replica.log;
+    const partitions = this.#byTopic.get(topicId);
+    partitions?.delete(partition);
+    if (partitions?.size === 0) this.#byTopic.delete(topicId);
+    this.standBy(replica, error);
+    replica.isDropped = true;
+    this.#byLog.delete(replica.log);
+    this.#streams?.forget(replica);
+    this.#deps.probe?.onClosed(replica);
+  }
+
+  /** D-17: drops a damaged log whole and begins it anew. Rejects as `resetLog`: it is damaged still then, or has no log. */
+  async fetchAnew(replica: Replica): Promise<void> {
+    await replica.busy;
+    await this.#resetLog(replica, 0 as Offset);
+    if (replica.isDropped) return;
+    replica.coreDamage = undefined;
+    this.load(replica);
+  }
+
+  get #nowMs(): number {
+    return this.#deps.clock.monoMs();
+  }
+
+  /** Carries out what the core asks for; the verdict of a follower's fetch is given back. */
+  step(replica: Replica, event: Event): FetchVerdict | undefined {
+    assert(!replica.isStepping, `${event.kind} came while the effects of another event were carried out (D-34)`);
+    replica.isStepping = true;
+    try {
+      return this.#stepOnce(replica, event);
+    } finally {
+      replica.isStepping = false;
     }
+  }
+
+  #stepOnce(replica: Replica, event: Event): FetchVerdict | undefined {
+    let verdict: FetchVerdict | undefined;
+    const effects = replica.core.step(event);
+    this.#deps.probe?.onStepped(replica, event, effects);
+    for (const effect of effects) {
+      if (effect.kind === "fetch-verdict") verdict = effect;
+      else this.#carryOut(replica, effect);
+    }
+    return verdict;
+  }
+
+  #carryOut(replica: Replica, effect: Exclude<Effect, FetchVerdict>): void {
+    switch (effect.kind) {
+      case "append":
+        return this.#append(replica, effect);
+      case "append-fetched":
+        return this.#appendFetched(replica, effect.batches);
+      case "answer":
+        return effect.token.onAnswer(effect.token, { ...effect, message: null });
+      case "high-watermark":
+        replica.log.noteHighWatermark(effect.highWatermark);
+        if (this.#led.has(replica)) this.#streams?.onHighWatermark(replica);
+        if (replica.waiters.size > 0) this.#wake(replica);
+        return undefined;
+      case "truncate":
+        return this.#changeLog(replica, () => this.#truncate(replica, effect.toOffset));
+      case "restart-log":
+        return this.#changeLog(replica, () => this.#restart(replica, effect.fromOffset));
+      case "fetch":
+      case "report":
+      case "propose-isr":
+        return this.#streams?.onEffect(replica, effect);
+      case "damaged":
+        replica.coreDamage = effect.reason;
+        return this.#damagedLater(replica);
+      default:
+        return assertNever(effect);
+    }
+  }
+
+  #append(replica: Replica, effect: Extract<Effect, { kind: "append" }>): void {
+    const entry = effect.token;
+    entry.waiting = effect.waiting;
+    const batch = entry.releaseBatch();
+    const { endOffset } = replica.log;
+    assert(effect.baseOffset === endOffset, `append at ${effect.baseOffset}, but the log ends at ${endOffset}`);
+    assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
+    replica.acceptedBytes += batch.length;
+    // A log that throws here leaves core and log at different ends: nothing may be served any more.
+    this.#deps.events.guard(() => replica.log.append(batch, effect.lastOffset, effect.leaderEpoch));
+    this.#deps.probe?.onAppended(replica, batch);
+  }
+
+  #appendFetched(replica: Replica, batches: readonly FetchedBatch<Uint8Array>[]): void {
+    for (const { baseOffset, lastOffset, epoch, body } of batches) {
+      const { endOffset } = replica.log;
+      assert(baseOffset === endOffset, `fetched from ${baseOffset}, but the log ends at ${endOffset}`);
+      replica.acceptedBytes += body.length;
+      this.#deps.events.guard(() => replica.log.append(body, lastOffset, epoch));
+      this.#deps.probe?.onAppended(replica, body);
+    }
+  }
+
+  /** In a turn of its own: these effects come first. */
+  #damagedLater(replica: Replica): void {
+    const { guard, onUnusable } = this.#deps.events;
+    this.#deps.timers.defer(() => {
+      if (!replica.isDropped) guard(() => onUnusable(replica, undefined));
+    });
+  }
+
+  /** One after another. A change that fails leaves core and log at different ends: the replica begins again from what the log has. */
+  #changeLog(replica: Replica, change: () => Promise<void>): void {
+    const { guard, onUnusable } = this.#deps.events;
+    const changed = (replica.busy ?? Promise.resolve()).then(change).catch((thrown: unknown) => {
+      if (!replica.isDropped) guard(() => onUnusable(replica, asOttlaError(thrown)));
+    });
+    const busy = changed.then(() => {
+      if (replica.busy === busy) replica.busy = undefined;
+    });
+    replica.busy = busy;
+  }
+
+  async #truncate(replica: Replica, toOffset: Offset): Promise<void> {
+    const { log } = replica;
+    await log.truncate(toOffset);
+    if (replica.isDropped || replica.log !== log) return;
+    this.#guardedStep(replica, { kind: "truncated", ends: endsOf(log), epochs: [...log.epochs] });
+  }
+
+  /** R-17 */
+  async #restart(replica: Replica, fromOffset: Offset): Promise<void> {
+    await this.#resetLog(replica, fromOffset);
+    const { log, isDropped } = replica;
+    if (isDropped) return;
+    this.#guardedStep(replica, { kind: "restarted", ends: endsOf(log), startOffset: log.startOffset });
+  }
+
+  /** While it goes on completions of the old log are nobody's. */
+  async #resetLog(replica: Replica, fromOffset: Offset): Promise<void> {
+    this.#byLog.delete(replica.log);
+    const log = await this.#deps.store.resetLog(replica.log, fromOffset);
+    replica.log = log;
+    if (replica.isDropped) return;
+    log.configure(replica.limits);
+    this.#byLog.set(log, replica);
+    this.#deps.probe?.onOpened(replica);
   }
 
   onWritten(log: ReplicaLog, endOffset: Offset, truncations: number): void {
-    this.#tell(log, { kind: "written", endOffset, truncations });
+    const replica = this.#byLog.get(log);
+    if (replica === undefined) return;
+    this.#guardedStep(replica, { kind: "written", endOffset, truncations });
+    if (this.#led.has(replica)) this.#streams?.onReadable(replica);
   }
 
   onDurable(log: ReplicaLog, endOffset: Offset, truncations: number): void {
-    this.#tell(log, { kind: "durable", endOffset, truncations });
+    const replica = this.#byLog.get(log);
+    if (replica !== undefined) this.#guardedStep(replica, { kind: "durable", endOffset, truncations });
   }
 
   onRefused(log: ReplicaLog, fromOffset: Offset, truncations: number): void {
-    this.#tell(log, { kind: "refused", fromOffset, truncations });
+    const replica = this.#byLog.get(log);
+    if (replica !== undefined)
+      this.#guardedStep(replica, { kind: "refused", fromOffset, truncations, epochs: [...log.epochs] });
   }
 
-  onDamaged(_log: ReplicaLog): void {
-    // Reads and appends of the log are refused from now on.
+  onDamaged(log: ReplicaLog): void {
+    const replica = this.#byLog.get(log);
+    if (replica === undefined) return;
+    const { guard, onUnusable } = this.#deps.events;
+    guard(() => onUnusable(replica, undefined));
   }
 
   /** Never inside storage's call: it may be in the middle of taking batches back. */
   onRoomChanged(): void {
     if (this.#isRoomPending) return;
     this.#isRoomPending = true;
-    this.#timers.defer(() => {
+    this.#deps.timers.defer(() => {
       this.#isRoomPending = false;
-      this.#events.guard(() => this.#events.onRoomChanged());
+      this.#deps.events.guard(() => {
+        this.#deps.events.onRoomChanged();
+        this.#streams?.onRoomChanged();
+      });
     });
   }
 
   onDiskFailed(error: OttlaError): void {
-    this.#events.onDiskFailed(error);
+    this.#deps.events.onDiskFailed(error);
   }
 
-  #tell(log: ReplicaLog, event: Event): void {
-    const replica = this.#byLog.get(log);
-    if (replica !== undefined) this.#events.guard(() => this.step(replica, event));
+  #guardedStep(replica: Replica, event: Event): void {
+    this.#deps.events.guard(() => void this.step(replica, event));
   }
 
   /** Readers are woken once per turn and partition, however often its mark moved in it. */
   #wake(replica: Replica): void {
     if (replica.isWakePending) return;
     replica.isWakePending = true;
-    if (this.#moved.length === 0) this.#timers.defer(() => this.#events.guard(() => this.#wakeMoved()));
+    if (this.#moved.length === 0) this.#deps.timers.defer(() => this.#deps.events.guard(() => this.#wakeMoved()));
     this.#moved.push(replica);
   }
 
@@ -194,3 +399,14 @@ export class ReplicaManager implements StoreListener {
     }
   }
 }
+
+function sameLimits(left: TopicLimits, right: TopicLimits): boolean {
+  return (Object.keys(left) as (keyof TopicLimits)[]).every((key) => left[key] === right[key]);
+}
+
+const endsOf = ({ endOffset, writtenEnd, durableEnd, truncations }: ReplicaLog): LogEnds => ({
+  endOffset,
+  writtenEnd,
+  durableEnd,
+  truncations,
+});

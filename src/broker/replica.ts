@@ -1,9 +1,9 @@
 // One partition hosted here: its log, its core, and who waits for it.
 import { EMPTY_BYTES } from "../base/bytes.ts";
+import type { PartitionImage } from "../metadata/image.ts";
 import type { ErrorName, Outcome } from "../model/errors.ts";
-import type { NodeId } from "../model/ids.ts";
 import { PartitionCore } from "../replication/partition-core.ts";
-import type { WaitingProduce } from "../replication/types.ts";
+import type { CoreSettings, WaitingProduce } from "../replication/types.ts";
 import type { ReplicaLog } from "../storage/types.ts";
 import type { TopicLimits } from "./effective-configs.ts";
 
@@ -43,10 +43,20 @@ export interface HighWatermarkWaiter {
 
 export class Replica {
   readonly topicName: string;
-  readonly log: ReplicaLog;
+  /** Another one after the log was dropped and begun anew: never kept over a turn. */
+  log: ReplicaLog;
   readonly core: PartitionCore<ProduceEntry>;
   /** Of the configuration as last applied. */
   limits: TopicLimits;
+  /** The metadata's word that the core was last given; undefined in stand-by. */
+  record: PartitionImage | undefined;
+  /** Why it may neither lead nor follow; undefined when nothing is wrong but what the log itself tells. */
+  coreDamage: string | undefined;
+  /** Operations of the log under way that change its ends or epochs: no role begins before they have ended. */
+  busy: Promise<void> | undefined;
+  isDropped = false;
+  /** The effects of an event are being carried out: the next event comes after them. */
+  isStepping = false;
   readonly waiters = new Set<HighWatermarkWaiter>();
   /** Bytes ever accepted here: how much may have come since a reader looked. */
   acceptedBytes = 0;
@@ -54,7 +64,7 @@ export class Replica {
   isWakePending = false;
 
   constructor(parts: {
-    readonly self: NodeId;
+    readonly settings: CoreSettings;
     readonly topicName: string;
     readonly log: ReplicaLog;
     readonly limits: TopicLimits;
@@ -62,6 +72,11 @@ export class Replica {
     this.topicName = parts.topicName;
     this.log = parts.log;
     this.limits = parts.limits;
-    this.core = new PartitionCore<ProduceEntry>(parts.self);
+    this.core = new PartitionCore<ProduceEntry>(parts.settings);
+  }
+
+  /** Why it takes and gives nothing, for people (D-17). */
+  get damage(): string | undefined {
+    return this.log.damage?.reason ?? this.coreDamage;
   }
 }

@@ -17,6 +17,7 @@ import type { BrokerMetrics } from "./metrics.ts";
 import type { ProduceIntake } from "./produce-intake.ts";
 import type { HostedQuorum } from "./quorum/types.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import type { Replication } from "./replication/replication.ts";
 import type { ScanGate } from "./scan-gate.ts";
 import type { TopicReconciler } from "./topic-reconciler.ts";
 
@@ -52,6 +53,7 @@ export interface Services extends NodeServices {
   readonly controller: Controller;
   readonly replicas: ReplicaManager;
   readonly topics: TopicReconciler;
+  readonly replication: Replication;
   readonly intake: ProduceIntake;
   readonly purgatory: FetchPurgatory;
   readonly metadataAnswers: MetadataAnswers;

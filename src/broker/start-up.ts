@@ -4,6 +4,7 @@ import type { BrokerConfig } from "../model/config.ts";
 import { OttlaError } from "../model/errors.ts";
 import { type ClusterId, toNodeId, UUID_BYTES, type Uuid, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
 import { parseVoters, type VoterAddress } from "../model/quorum-voters.ts";
+import type { CoreSettings } from "../replication/types.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import { openRaftStore } from "../storage/raft-store.ts";
 import type { LogStore, StorageConfig, StorageDeps } from "../storage/types.ts";
@@ -57,6 +58,14 @@ export function storageConfigOf(config: BrokerConfig): StorageConfig {
     diskLowSpaceBytes: config["disk.low.space.bytes"],
     diskReserveBytes: config["disk.reserve.bytes"],
     openFilesMax: config["open.files.max"],
+  };
+}
+
+export function coreSettingsOf(config: BrokerConfig): CoreSettings {
+  return {
+    self: toNodeId(config["node.id"]),
+    lagMaxMs: config["replica.lag.time.max.ms"],
+    backoffMs: config["replica.fetch.backoff.ms"],
   };
 }
 

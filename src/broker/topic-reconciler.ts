@@ -1,24 +1,30 @@
-// Makes the logs of this broker what the metadata says, in its order (R-67): stops leading at once where a leadership was taken, drops the logs
-// of deleted topics, opens those of new ones, leads in the epochs given. One topic after another, the partitions of one in chunks at once;
-// what fails is tried again later.
-import { AssertionFailure } from "../base/assert.ts";
-import { mutant } from "../base/mutant.ts";
-import { Ring } from "../base/ring.ts";
+// Makes the logs and roles of this broker what the metadata says, in its order (R-67). What needs no disk happens in the turn in which a record is
+// applied: roles end, followers follow another leader, ISRs change. What needs it goes on partition by partition, all at once: logs are made, epochs
+// opened and then led in, damaged logs begun anew. The logs of a deleted topic go first: another one may have its name. What fails is tried again.
+import { AssertionFailure, assertNever } from "../base/assert.ts";
+import { Gate } from "../base/gate.ts";
 import { asOttlaError, type OttlaError } from "../model/errors.ts";
-import { toPartitionIndex, type IncarnationId, type NodeId, type TopicId } from "../model/ids.ts";
+import { toPartitionIndex, type TopicId } from "../model/ids.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../metadata/image.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import type { LogStore, ReplicaLog } from "../storage/types.ts";
-import { affectedBy, EVERYTHING } from "./affected-topics.ts";
-import { logSpecOf, type TopicDefaults, topicLimitsOf, type TopicLimits } from "./effective-configs.ts";
+import { affectedBy, EVERYTHING, WHOLE } from "./affected-partitions.ts";
+import { logSpecOf, type TopicDefaults, topicLimitsOf } from "./effective-configs.ts";
 import type { Applied } from "./quorum/types.ts";
 import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import { mayFetchAnew, type SelfIdentity, wantedRole } from "./wanted-role.ts";
 
-/** Logs opened or dropped at once: they share their syncs, and no start floods the disk's queue. */
-const AT_ONCE = 256;
+export type { SelfIdentity } from "./wanted-role.ts";
+
+/** Logs made or dropped at once: they share their syncs, and no start floods the disk's queue. */
+const LOGS_AT_ONCE = 256;
+/** Epochs opened at once: one small record of the journal each. */
+const EPOCHS_AT_ONCE = 4_096;
 const RETRY_MS = 1_000;
+/** In place of a partition: the whole topic goes. */
+const DROP = "drop";
 
 export interface ReconcilerDeps {
   readonly store: LogStore;
@@ -28,40 +34,43 @@ export interface ReconcilerDeps {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly onChanged: () => void;
-  /** Logs of a deleted topic are gone. */
-  readonly onDropped: () => void;
+  /** Logs of a deleted topic are gone, or a log is found to be damaged: there is something to tell. */
+  readonly onNews: () => void;
   readonly onDefect: (defect: unknown) => void;
+  /** The controller has committed that the replica holds nothing to count on: before that it may not go. */
+  readonly isDamageKnown: (topicId: TopicId, partition: number) => boolean;
+  readonly damageEnded: (topicId: TopicId, partition: number) => void;
 }
 
-/** This process under its node id. */
-export interface SelfIdentity {
-  readonly nodeId: NodeId;
-  readonly incarnationId: IncarnationId;
+interface Place {
+  readonly topic: TopicImage;
+  readonly partition: PartitionImage;
 }
 
-/** A topic, or all of them. */
-type Work = TopicId | typeof EVERYTHING;
-
-interface Turn {
-  /** Undefined: nothing, to learn that all before is done. */
-  readonly work: Work | undefined;
-  readonly resolve: (error: OttlaError | undefined) => void;
+interface Failure {
+  readonly error: OttlaError;
+  readonly partitions: Set<number>;
 }
+
+type Task = () => Promise<unknown>;
 
 export class TopicReconciler {
   readonly #deps: ReconcilerDeps;
   readonly #self: SelfIdentity;
   readonly #defaults: TopicDefaults;
-  readonly #queue = new Ring<Turn>();
+  readonly #logGate = new Gate(LOGS_AT_ONCE);
+  readonly #epochGate = new Gate(EPOCHS_AT_ONCE);
+  /** Work under way: partitions by topic and index, and topics that are being dropped. */
+  readonly #works = new Map<TopicId, Map<number | typeof DROP, Promise<void>>>();
+  /** By topic name: no log of a new topic of that name is made before it has ended. */
+  readonly #drops = new Map<string, Promise<void>>();
   /** What is tried again, and why. */
-  readonly #failed = new Map<TopicId, OttlaError>();
+  readonly #failed = new Map<TopicId, Failure>();
   /** Topics, deleted or being deleted, whose logs are known to be gone from here. */
   readonly #dropped = new Set<TopicId>();
   #retry: TimerHandle | undefined;
   #isStarted = false;
-  #isRunning = false;
   #isStopped = false;
-  #onIdle: (() => void) | undefined;
 
   constructor(deps: ReconcilerDeps, self: SelfIdentity, defaults: TopicDefaults) {
     this.#deps = deps;
@@ -75,44 +84,68 @@ export class TopicReconciler {
    */
   async start(): Promise<void> {
     this.#isStarted = true;
-    await this.reconcile(EVERYTHING);
+    this.#everything();
+    await this.settled();
   }
 
   /** In the turn in which it was applied. */
   onApplied({ records, isReset }: Applied): void {
     if (!this.#isStarted) return;
-    const affected = isReset ? EVERYTHING : affectedBy(records, this.#self.nodeId);
-    if (affected === EVERYTHING) {
-      for (const topicId of [...this.#deps.replicas.topicIds]) this.#stopWhereTold(topicId);
-      void this.reconcile(EVERYTHING); // never rejects; what fails is logged and tried again
-      return;
+    const affected = isReset ? EVERYTHING : affectedBy(records, this.#deps.image(), this.#self.nodeId);
+    if (affected === EVERYTHING) return this.#everything();
+    for (const [topicId, partitions] of affected) {
+      if (partitions === WHOLE) this.#topic(topicId);
+      else for (const index of partitions) this.#partition(topicId, index);
     }
-    for (const topicId of affected) {
-      this.#stopWhereTold(topicId);
-      void this.reconcile(topicId); // as above
-    }
+    if (affected.size > 0) this.#deps.onChanged();
   }
 
-  /** Resolves when the logs are as the metadata of its turn says, or with why they are not (it is tried again). Never rejects. */
-  reconcile(work: Work): Promise<OttlaError | undefined> {
-    return this.#enqueue(work);
+  /** A replica can do nothing with its log as it is: for good (D-17), or `error` says what it could not do. */
+  onUnusable(replica: Replica, error: OttlaError | undefined): void {
+    const { replicas, logger, onNews } = this.#deps;
+    const { topicId, partition } = replica.log;
+    if (error !== undefined) {
+      replicas.close(replica, "STORAGE_ERROR");
+      return void this.#tryLater(topicId, partition, error);
+    }
+    const { topicName, damage: reason } = replica;
+    logger.error("replica_damaged", { topic: topicName, partition, reason });
+    this.#partition(topicId, partition);
+    onNews();
+  }
+
+  /** Resolves when the topic's logs are as the metadata of now says, or with why they are not (it is tried again). Never rejects. */
+  async reconcile(topicId: TopicId): Promise<OttlaError | undefined> {
+    this.#topic(topicId);
+    await Promise.all(this.#worksOf(topicId));
+    return this.failureOf(topicId);
   }
 
   /** Resolves when everything that was applied so far has had its effect, or has failed and is tried again. */
   async settled(): Promise<void> {
-    await this.#enqueue(undefined);
+    await Promise.all([...this.#works.values()].flatMap((works) => [...works.values()]));
   }
 
   /** Tries again what failed: there may be room now. */
   retryFailed(): void {
     this.#retry?.cancel();
     this.#retry = undefined;
-    for (const topicId of [...this.#failed.keys()]) void this.reconcile(topicId); // its failure is logged and kept for the next retry
+    const failed = [...this.#failed];
+    this.#failed.clear();
+    for (const [topicId, { partitions }] of failed) {
+      if (this.#isGone(topicId)) this.#topic(topicId);
+      else for (const index of partitions) this.#partition(topicId, index);
+    }
+  }
+
+  /** D-17: looks again at what is damaged: nobody may count on it any more. */
+  retryDamaged(): void {
+    for (const { topicId, partition } of [...this.#deps.replicas.damaged()]) this.#partition(topicId, partition);
   }
 
   /** Why the topic's logs here are not as they should be; undefined when they are, or are about to be. */
   failureOf(topicId: TopicId): OttlaError | undefined {
-    return this.#failed.get(topicId);
+    return this.#failed.get(topicId)?.error;
   }
 
   /** Of the topics that are going or gone: those that this broker must drop, and has. */
@@ -129,163 +162,263 @@ export class TopicReconciler {
   }
 
   /** Begins no more work; resolves when what is under way is done. */
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
     this.#isStopped = true;
     this.#retry?.cancel();
-    if (!this.#isRunning) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
-  }
-
-  #enqueue(work: Work | undefined): Promise<OttlaError | undefined> {
-    return new Promise((resolve) => {
-      this.#queue.push({ work, resolve });
-      void this.#run(); // never rejects: each turn hands its error to whoever waits for it
-    });
-  }
-
-  async #run(): Promise<void> {
-    if (this.#isRunning) return;
-    this.#isRunning = true;
-    for (let turn = this.#queue.shift(); turn !== undefined; turn = this.#queue.shift()) {
-      const { work, resolve } = turn;
-      resolve(this.#isStopped || work === undefined ? undefined : await this.#turn(work));
-    }
-    this.#isRunning = false;
-    this.#onIdle?.();
-  }
-
-  async #turn(work: Work): Promise<OttlaError | undefined> {
-    try {
-      return work === EVERYTHING ? await this.#everything() : await this.#topic(work);
-    } catch (thrown) {
-      this.#deps.onDefect(thrown);
-      return asOttlaError(thrown);
-    } finally {
-      this.#deps.onChanged();
-    }
+    await this.settled();
   }
 
   /** Deletes before creates: a name may have been given anew (R-67). */
-  async #everything(): Promise<undefined> {
+  #everything(): void {
     const image = this.#deps.image();
     const { nodeId } = this.#self;
-    const going: TopicId[] = [];
-    for (const { topicId, owed } of image.tombstones) if (owed.includes(nodeId)) going.push(topicId);
-    for (const { topicId, isDeleting } of image.topics) if (isDeleting) going.push(topicId);
-    for (const topicId of going) await this.#topic(topicId);
-    this.#failed.clear();
-    const wanted: { readonly topicId: TopicId; readonly index: number }[] = [];
-    for (const { topic, partition } of this.#deps.image().partitionsOn(nodeId))
-      if (!topic.isDeleting) wanted.push({ topicId: topic.topicId, index: partition.index });
-    await inChunks(wanted, async ({ topicId, index }) => {
-      try {
-        await this.#open(topicId, index);
-      } catch (thrown) {
-        this.#tryLater(topicId, thrown);
-      }
-    });
-    return undefined;
+    const going = new Set<TopicId>();
+    for (const { topicId, owed } of image.tombstones) if (owed.includes(nodeId)) going.add(topicId);
+    for (const { topicId, isDeleting } of image.topics) if (isDeleting) going.add(topicId);
+    for (const topicId of this.#deps.replicas.topicIds) if (image.topic(topicId) === undefined) going.add(topicId);
+    for (const topicId of going) this.#topic(topicId);
+    for (const { topic, partition } of image.partitionsOn(nodeId))
+      if (!topic.isDeleting) this.#partition(topic.topicId, partition.index);
+    this.#deps.onChanged();
   }
 
-  async #topic(topicId: TopicId): Promise<OttlaError | undefined> {
-    try {
-      this.#failed.delete(topicId);
-      const topic = this.#deps.image().topic(topicId);
-      // One that was in the image and is no more has been removed.
-      if (topic === undefined || topic.isDeleting) await this.#drop(topicId);
-      else await inChunks(topic.partitions, ({ index }) => this.#open(topicId, index));
-      return undefined;
-    } catch (thrown) {
-      return this.#tryLater(topicId, thrown);
+  #topic(topicId: TopicId): void {
+    if (this.#isGone(topicId)) return this.#drop(topicId);
+    for (const { index, replicas } of this.#deps.image().topic(topicId)?.partitions ?? [])
+      if (replicas.includes(this.#self.nodeId)) this.#partition(topicId, index);
+  }
+
+  /** One that was in the image and is no more has been removed. */
+  #isGone(topicId: TopicId): boolean {
+    return this.#deps.image().topic(topicId)?.isDeleting ?? true;
+  }
+
+  /** What can be done now is; the rest goes on in the background. */
+  #partition(topicId: TopicId, index: number): void {
+    const place = this.#place(topicId, index);
+    if (place === undefined) return;
+    const replica = this.#deps.replicas.find(topicId, index);
+    if (replica !== undefined) this.#applyTo(replica, place);
+    if (this.#nextTask(topicId, index) !== undefined) this.#begin(topicId, index, () => this.#work(topicId, index));
+  }
+
+  /** Its producers are answered and its readers look again in the turn in which it was applied, however much is under way. */
+  #applyTo(replica: Replica, { topic, partition }: Place): void {
+    const { replicas } = this.#deps;
+    replicas.configure(replica, topicLimitsOf(this.#deps.image(), topic, this.#defaults));
+    const role = this.#roleOf(replica, partition);
+    if (this.#isIn(replica, role.kind, partition)) {
+      const { record } = replica;
+      if (record !== undefined && record !== partition) replicas.record(replica, partition);
+    } else if (role.kind === "follower" && this.#isFree(replica)) replicas.follow(replica, partition);
+    else replicas.standBy(replica, role.kind === "stand-by" ? role.error : "NOT_LEADER_OR_FOLLOWER");
+  }
+
+  #roleOf(replica: Replica, partition: PartitionImage) {
+    return wantedRole(this.#deps.image(), this.#self, partition, replica.damage !== undefined);
+  }
+
+  /** Has the role that is wanted, in the leader epoch that is wanted. */
+  #isIn(replica: Replica, role: "leader" | "follower" | "stand-by", partition: PartitionImage): boolean {
+    const { record } = replica;
+    if (role === "stand-by") return record === undefined;
+    const isLed = this.#deps.replicas.led.has(replica);
+    return record?.leaderEpoch === partition.leaderEpoch && isLed === (role === "leader");
+  }
+
+  /** No work of it and no change of its log is under way. */
+  #isFree(replica: Replica): boolean {
+    const { topicId, partition } = replica.log;
+    return replica.busy === undefined && this.#works.get(topicId)?.has(partition) !== true;
+  }
+
+  #worksOf(topicId: TopicId): Iterable<Promise<void>> {
+    return this.#works.get(topicId)?.values() ?? [];
+  }
+
+  #begin(topicId: TopicId, what: number | typeof DROP, work: () => Promise<void>): void {
+    const works = this.#works.get(topicId) ?? new Map<number | typeof DROP, Promise<void>>();
+    if (this.#isStopped || works.has(what)) return;
+    this.#works.set(topicId, works);
+    // In a later turn: `work` may find nothing to do, and ends at once then.
+    const working = Promise.resolve()
+      .then(work)
+      .catch((thrown: unknown) => this.#deps.onDefect(thrown));
+    works.set(what, working);
+  }
+
+  /** In the turn of the last look: whatever is applied after it begins work of its own. */
+  #ended(topicId: TopicId, what: number | typeof DROP): void {
+    const works = this.#works.get(topicId);
+    works?.delete(what);
+    if (works?.size === 0) this.#works.delete(topicId);
+    if (this.#works.size === 0) this.#deps.onChanged();
+  }
+
+  /** Until the partition is what the metadata of then says, or something failed. */
+  async #work(topicId: TopicId, index: number): Promise<void> {
+    for (;;) {
+      const task = this.#isStopped ? undefined : this.#nextTask(topicId, index);
+      if (task === undefined) break;
+      try {
+        await task();
+      } catch (thrown) {
+        this.#tryLater(topicId, index, thrown);
+        break;
+      }
+    }
+    this.#ended(topicId, index);
+  }
+
+  /** The next thing to do that takes time, or that had to wait for one; undefined: nothing. */
+  #nextTask(topicId: TopicId, index: number): Task | undefined {
+    const place = this.#place(topicId, index);
+    if (place === undefined) return undefined;
+    const { replicas, store } = this.#deps;
+    const replica = replicas.find(topicId, index);
+    if (replica === undefined) return () => this.#open(place);
+    const { partition } = place;
+    const role = this.#roleOf(replica, partition);
+    if (this.#isIn(replica, role.kind, partition)) {
+      return this.#mayFetchAnew(replica, partition)
+        ? () => this.#logGate.run(() => this.#fetchAnew(replica))
+        : undefined;
+    }
+    const { busy } = replica;
+    if (busy !== undefined) return () => busy;
+    if (store.find(topicId, toPartitionIndex(index)) !== replica.log) return () => this.#reopen(replica);
+    switch (role.kind) {
+      case "leader":
+        return () => this.#epochGate.run(() => this.#lead(replica, partition));
+      case "follower":
+      case "stand-by":
+        return () => this.#apply(replica);
+      default:
+        return assertNever(role);
     }
   }
 
-  #tryLater(topicId: TopicId, thrown: unknown): OttlaError {
+  #tryLater(topicId: TopicId, index: number, thrown: unknown): OttlaError {
     if (thrown instanceof AssertionFailure) this.#deps.onDefect(thrown);
     const error = asOttlaError(thrown);
-    this.#deps.logger.warn("topic_reconcile_failed", { topicId, code: error.code, message: error.message });
-    this.#failed.set(topicId, error);
+    const known = this.#failed.get(topicId);
+    if (known === undefined) {
+      this.#deps.logger.warn("topic_reconcile_failed", { topicId, code: error.code, message: error.message });
+      this.#failed.set(topicId, { error, partitions: new Set([index]) });
+    } else known.partitions.add(index);
     if (!this.#isStopped) this.#retry ??= this.#deps.timers.after(RETRY_MS, () => this.retryFailed());
     return error;
   }
 
-  /** Its producers are answered and its readers look again in the turn in which it was applied, however long the queue is. */
-  #stopWhereTold(topicId: TopicId): void {
+  async #open({ topic, partition }: Place): Promise<void> {
+    const { store, replicas } = this.#deps;
+    const { topicId } = topic;
+    const index = toPartitionIndex(partition.index);
+    for (let drop = this.#drops.get(topic.name); drop !== undefined; drop = this.#drops.get(topic.name)) {
+      // A drop of its own topic waits for this work.
+      if (this.#place(topicId, index) === undefined) return;
+      await drop;
+    }
+    if (this.#place(topicId, index) === undefined) return;
+    const log = store.find(topicId, index) ?? (await this.#logGate.run(() => store.createLog(logSpecOf(topic, index))));
+    const now = this.#place(topicId, index);
+    if (now === undefined) return;
+    const replica = replicas.open(log, topicLimitsOf(this.#deps.image(), now.topic, this.#defaults));
+    if (replica.damage !== undefined) this.#deps.onNews();
+  }
+
+  /** Its log went while it was begun anew. */
+  #reopen(replica: Replica): Promise<void> {
+    this.#deps.replicas.close(replica, "STORAGE_ERROR");
+    return Promise.resolve();
+  }
+
+  #apply(replica: Replica): Promise<void> {
+    const place = this.#place(replica.log.topicId, replica.log.partition);
     const { replicas } = this.#deps;
-    const topic = this.#deps.image().topic(topicId);
-    if (topic === undefined || topic.isDeleting) {
-      replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
-      return;
-    }
-    for (const replica of replicas.ofTopic(topicId)) {
-      const partition = topic.partitions[replica.log.partition];
-      if (partition === undefined || !this.#leads(partition, replica))
-        replicas.resign(replica, "NOT_LEADER_OR_FOLLOWER");
-    }
+    if (place === undefined || replica.isDropped) return Promise.resolve();
+    const role = this.#roleOf(replica, place.partition);
+    if (role.kind === "follower") replicas.follow(replica, place.partition);
+    else replicas.standBy(replica, role.kind === "stand-by" ? role.error : "NOT_LEADER_OR_FOLLOWER");
+    return Promise.resolve();
   }
 
-  #leads(partition: PartitionImage, { core }: Replica): boolean {
-    return this.#isGiven(partition) && partition.leaderEpoch === core.leaderEpoch;
-  }
-
-  /** D-1: only an epoch that was given to this incarnation, not to one before or to another process under this node id. */
-  #isGiven({ leader }: PartitionImage): boolean {
-    const { nodeId, incarnationId } = this.#self;
-    if (leader !== nodeId) return false;
-    const broker = this.#deps.image().broker(nodeId);
-    return (broker?.incarnationId === incarnationId && !broker.isFenced) || mutant("D1-broker");
-  }
-
-  async #open(topicId: TopicId, index: number): Promise<void> {
-    const { store } = this.#deps;
-    const place = this.#place(topicId, index);
-    if (place === undefined || !place.partition.isr.includes(this.#self.nodeId)) return;
-    const { topic } = place;
-    const known = store.find(topicId, toPartitionIndex(index));
-    const log = known ?? (await store.createLog(logSpecOf(topic, toPartitionIndex(index))));
-    if (log.damage !== undefined) return;
-    const limits = topicLimitsOf(this.#deps.image(), topic, this.#defaults);
-    log.configure(limits);
-    await this.#lead(log, limits);
-  }
-
-  async #lead(log: ReplicaLog, limits: TopicLimits): Promise<void> {
+  async #lead(replica: Replica, { leaderEpoch }: PartitionImage): Promise<void> {
     const { replicas } = this.#deps;
-    const given = this.#place(log.topicId, log.partition)?.partition;
-    if (given === undefined || !this.#isGiven(given)) return;
-    const present = replicas.find(log.topicId, log.partition);
-    if (present?.core.isLeader === true && present.core.leaderEpoch === given.leaderEpoch) {
-      replicas.configure(present, limits);
-      return;
-    }
+    const { log } = replica;
+    replicas.standBy(replica, "NOT_LEADER_OR_FOLLOWER");
     // R-9: the epoch is durable before anything is appended in it.
-    await log.startEpoch(given.leaderEpoch);
-    // It may have been taken again meanwhile; then there is another turn, or nothing to lead.
+    await log.startEpoch(leaderEpoch);
+    if (replica.isDropped || replica.log !== log || replica.damage !== undefined) return;
+    replicas.epochOpened(replica, leaderEpoch);
+    // It may have been taken again meanwhile; then the next look finds what it is now.
     const partition = this.#place(log.topicId, log.partition)?.partition;
-    if (partition?.leaderEpoch !== given.leaderEpoch || !this.#isGiven(partition)) return;
-    const { leaderEpoch, isr, minIsr } = partition;
-    replicas.lead(log, { leaderEpoch, isr, minIsr, limits });
+    if (partition?.leaderEpoch !== leaderEpoch || this.#roleOf(replica, partition).kind !== "leader") return;
+    replicas.lead(replica, partition);
   }
 
-  /** What the metadata of now says, of a topic that is not being deleted. */
-  #place(
-    topicId: TopicId,
-    index: number,
-  ): { readonly topic: TopicImage; readonly partition: PartitionImage } | undefined {
+  /** D-17 */
+  async #fetchAnew(replica: Replica): Promise<void> {
+    const { replicas, logger } = this.#deps;
+    const { topicName, damage: reason, log } = replica;
+    const place = this.#place(log.topicId, log.partition);
+    // What was waited for may have changed it.
+    if (place === undefined || replica.isDropped || !this.#mayFetchAnew(replica, place.partition)) return;
+    logger.warn("replica_dropped_to_fetch_anew", { topic: topicName, partition: log.partition, reason });
+    try {
+      await replicas.fetchAnew(replica);
+    } catch (thrown) {
+      replicas.close(replica, "STORAGE_ERROR");
+      throw thrown;
+    }
+    this.#deps.damageEnded(log.topicId, log.partition);
+  }
+
+  #mayFetchAnew({ damage, log }: Replica, partition: PartitionImage): boolean {
+    if (damage === undefined || !mayFetchAnew(partition, this.#self.nodeId)) return false;
+    return this.#deps.isDamageKnown(log.topicId, log.partition);
+  }
+
+  /** What the metadata of now says of a partition that is to be here, of a topic that is not being deleted. */
+  #place(topicId: TopicId, index: number): Place | undefined {
     const topic = this.#deps.image().topic(topicId);
     const partition = topic?.partitions[index];
-    return topic === undefined || topic.isDeleting || partition === undefined ? undefined : { topic, partition };
+    if (topic === undefined || topic.isDeleting || partition === undefined) return undefined;
+    return partition.replicas.includes(this.#self.nodeId) ? { topic, partition } : undefined;
   }
 
-  async #drop(topicId: TopicId): Promise<void> {
-    const { store, replicas } = this.#deps;
-    replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
-    await inChunks(this.#logsOf(topicId), (log) => store.deleteLog(log));
+  #drop(topicId: TopicId): void {
+    this.#deps.replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
+    this.#failed.delete(topicId);
+    this.#begin(topicId, DROP, () => this.#dropLogs(topicId));
+  }
+
+  async #dropLogs(topicId: TopicId): Promise<void> {
+    const image = this.#deps.image();
+    const name = (image.topic(topicId) ?? image.tombstone(topicId) ?? { name: this.#logsOf(topicId)[0]?.topic }).name;
+    const before = name === undefined ? undefined : this.#drops.get(name);
+    const dropping = Promise.resolve(before).then(() => this.#deleteAll(topicId));
+    if (name !== undefined) this.#drops.set(name, dropping);
+    await dropping;
+    if (name !== undefined && this.#drops.get(name) === dropping) this.#drops.delete(name);
+    this.#ended(topicId, DROP);
+  }
+
+  /** Never rejects. */
+  async #deleteAll(topicId: TopicId): Promise<void> {
+    const { store, onNews } = this.#deps;
+    // A log that is being made comes first; its work finds that it is not wanted any more.
+    const works = this.#works.get(topicId) ?? [];
+    await Promise.all(Array.from(works, ([what, work]) => (what === DROP ? undefined : work)));
+    try {
+      await Promise.all(this.#logsOf(topicId).map((log) => this.#logGate.run(() => store.deleteLog(log))));
+    } catch (thrown) {
+      this.#tryLater(topicId, 0, thrown);
+      return;
+    }
     if (!this.#isOwed(topicId)) return;
     this.#dropped.add(topicId);
-    this.#deps.onDropped();
+    onNews();
   }
 
   #logsOf(topicId: TopicId): ReplicaLog[] {
@@ -303,8 +436,4 @@ export class TopicReconciler {
     if (topic === undefined) return image.tombstone(topicId)?.owed.includes(nodeId) ?? false;
     return topic.isDeleting && topic.partitions.some(({ replicas }) => replicas.includes(nodeId));
   }
-}
-
-async function inChunks<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < items.length; at += AT_ONCE) await Promise.all(items.slice(at, at + AT_ONCE).map(work));
 }

@@ -13,6 +13,7 @@ import type { MessageTransport } from "../ports/transport.ts";
 import type { RaftSettings } from "../raft/settings.ts";
 import type { ClusterId, DirectoryId, NodeId } from "../model/ids.ts";
 import type { QuorumProbe } from "./quorum/probe.ts";
+import type { ReplicaProbe } from "./replica-probe.ts";
 
 export interface BrokerDeps {
   readonly clock: Clock;
@@ -31,6 +32,8 @@ export interface BrokerDeps {
   readonly metadataVersions?: { readonly min: number; readonly max: number };
   /** Watches this node's quorum; for simulators. */
   readonly probe?: QuorumProbe;
+  /** Watches this node's replicas; for simulators. */
+  readonly replicaProbe?: ReplicaProbe;
   /** In place of the defaults; for simulators and tests. */
   readonly raftSettings?: Partial<RaftSettings>;
 }

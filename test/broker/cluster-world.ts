@@ -75,7 +75,7 @@ export class ClusterWorld {
   /** What the node's own image says. */
   async metadata(nodeId: number, barrier = false): Promise<Metadata> {
     const client = await this.client(nodeId);
-    const { response, error } = await client.call(API.METADATA, { topics: null, after: null, barrier }, { version: 1 });
+    const { response, error } = await client.call(API.METADATA, { topics: null, after: null, barrier }, { version: 2 });
     if (error !== "NONE") throw new Error(error);
     return response;
   }

@@ -31,7 +31,7 @@ function dispatchWith(thrown: unknown, stage: "starting" | "running" | "stopping
   } as unknown as Services;
   const dispatcher = new Dispatcher(services, (defect) => defects.push(defect));
   if (stage !== "starting") dispatcher.services = services;
-  dispatcher.isStopping = stage === "stopping";
+  if (stage === "stopping") dispatcher.phase = "stopping";
   const header = { api: API.METADATA, version: 0, correlationId: 5, deadlineMs: 0 };
   dispatcher.dispatch(connection, { header, request: { topics: null, after: null, barrier: false }, bodies: [] }, 10);
   const [message] = sent;

@@ -77,6 +77,8 @@ export class BrokerWorld {
   readonly address: string;
   disk: SimDisk;
   metadataVersions: WorldSettings["metadataVersions"];
+  /** Watches the replicas of the next process. */
+  replicaProbe: BrokerDeps["replicaProbe"];
   readonly #raftSettings: WorldSettings["raftSettings"];
   readonly #capacityBytes: number;
   #disks = 0;
@@ -107,6 +109,7 @@ export class BrokerWorld {
       "journal.bytes": "1MiB",
       "disk.low.space.bytes": "1MiB",
       "disk.reserve.bytes": "64KiB",
+      "default.replication.factor": 1,
       ...settings.config,
     });
   }
@@ -157,6 +160,7 @@ export class BrokerWorld {
         metrics: this.metrics,
         rng: world.fork(`broker ${this.name} ${++this.#boots}`),
         bootId: `boot ${this.#bootId}`,
+        ...(this.replicaProbe === undefined ? {} : { replicaProbe: this.replicaProbe }),
         ...(this.metadataVersions === undefined ? {} : { metadataVersions: this.metadataVersions }),
         ...(this.#raftSettings === undefined ? {} : { raftSettings: this.#raftSettings }),
       },
@@ -310,10 +314,10 @@ export class TestClient {
 
   async createTopic(
     name: string,
-    options: { partitions?: number; configs?: Record<string, string> } = {},
+    options: { partitions?: number; configs?: Record<string, string>; replicationFactor?: number } = {},
   ): Promise<TopicId> {
     const configs = Object.entries(options.configs ?? {}).map(([key, value]) => ({ key, value }));
-    const topics = [{ name, partitions: options.partitions ?? 1, replicationFactor: -1, configs }];
+    const topics = [{ name, partitions: options.partitions ?? 1, replicationFactor: options.replicationFactor ?? -1, configs }];
     const { response } = await this.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null });
     const [created] = response.topics;
     if (created?.error !== "NONE" || created.topicId === null)

@@ -4,7 +4,6 @@
 // An unknown name is answered in its place with UNKNOWN_TOPIC_OR_PARTITION. Topics are never created by asking for them. Answers come from what
 // this broker has applied, and may be late; with `barrier` (version 1) only the controller answers, and not before it made sure that it still is.
 // Version 0 lists no fenced brokers.
-import { toPartitionIndex } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { PartitionImage, TopicImage } from "../../metadata/image.ts";
 import type {
@@ -154,15 +153,16 @@ function unknownTopic(name: string): TopicMetadata {
 }
 
 function describePartition(services: Services, topic: TopicImage, partition: PartitionImage): PartitionMetadata {
-  const { index, leader, leaderEpoch, replicas, isr } = partition;
-  const { partitionEpoch, minIsr } = partition;
+  const { index, leader, leaderEpoch, replicas, isr, elr, partitionEpoch, minIsr, uncleanEpoch } = partition;
   const error = errorOf(services, topic, partition);
-  const replicated = { elr: [], partitionEpoch, minIsr, uncleanEpoch: -1 };
+  const replicated = { elr, partitionEpoch, minIsr, uncleanEpoch };
   return { index, error, leader: leader ?? -1, leaderEpoch, replicas, isr, ...replicated };
 }
 
 function errorOf(services: Services, topic: TopicImage, partition: PartitionImage): ErrorName {
-  const log = services.store.find(topic.topicId, toPartitionIndex(partition.index));
-  if (log?.damage !== undefined) return "STORAGE_ERROR";
-  return partition.leader === null ? "NOT_LEADER_OR_FOLLOWER" : "NONE";
+  const { leader, isr, elr } = partition;
+  if (leader === null) return isr.length + elr.length === 0 ? "NO_INTACT_REPLICA" : "LEADER_NOT_AVAILABLE";
+  if (leader !== services.nodeId) return "NONE";
+  // Until the controller has heard of it and another one leads, if there is one.
+  return services.replicas.find(topic.topicId, partition.index)?.damage === undefined ? "NONE" : "STORAGE_ERROR";
 }

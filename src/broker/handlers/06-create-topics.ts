@@ -69,6 +69,7 @@ function contextOf({ config, entropy, clock, controller, store, nodeId }: Servic
     topicId: uuidFromBytes(bytes) as TopicId,
     nowMs: clock.wallMs(),
     partitionsDefault: config["num.partitions"],
+    replicationFactorDefault: config["default.replication.factor"],
     partitionsPerTopicMax: config["max.partitions.per.topic"],
     partitionsMax: config["max.partitions"],
     isQuiet: (broker) => controller.isQuiet(broker),
