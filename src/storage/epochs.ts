@@ -23,11 +23,14 @@ export function raiseEpochsStart(epochs: EpochEntry[], start: number): void {
 
 /** The epoch of the record before `end`; -1 when there is none. */
 export function epochBefore(epochs: readonly EpochEntry[], end: number): number {
-  for (let place = epochs.length - 1; place >= 0; place--) {
-    const entry = epochs[place] as EpochEntry;
-    if (entry.startOffset < end) return entry.epoch;
+  let low = 0;
+  let high = epochs.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((epochs[middle] as EpochEntry).startOffset < end) low = middle + 1;
+    else high = middle;
   }
-  return -1;
+  return epochs[low - 1]?.epoch ?? -1;
 }
 
 export const lastEpoch = (epochs: readonly EpochEntry[]): number => epochs.at(-1)?.epoch ?? -1;

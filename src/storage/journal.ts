@@ -281,6 +281,7 @@ export class Journal {
         this.#unsynced = [...groups, ...this.#unsynced];
         break;
       }
+      if (mutant("D-12")) groups.push(...this.#unsynced.splice(0));
       this.#host.onSynced(this.#clock.monoMs() - startedMs);
       this.#file.place.syncedTo = groups.at(-1)?.endPosition ?? 0;
       for (const group of groups) this.#groupDurable(group);

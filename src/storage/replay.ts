@@ -151,7 +151,7 @@ async function breakIsDamage(
   deps: ReplayDeps,
   options: { readonly root: string; readonly found: JournalFileFound },
 ): Promise<string | undefined> {
-  if (mutant("D-11")) return undefined;
+  if (mutant("D-11") || mutant("M21")) return undefined;
   const { handle, header, end } = options.found;
   const name = journalName(header.generation);
   const next = await openJournal(deps, { root: options.root, generation: header.generation + 1 });

@@ -436,7 +436,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
       let result: ReadResult | undefined;
       let failure: unknown;
       try {
-        result = await this.segments.read(offset, { ...options, limitOffset });
+        result = await this.segments.read(offset, { ...options, limitOffset, epochs: this.epochs });
       } catch (thrown) {
         failure = thrown;
       }

@@ -7,14 +7,17 @@ import {
   batchSizeAt,
   checkStoredBatch,
   lastOffsetAt,
+  leaderEpochAt,
 } from "../model/record-batch.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import { storageError } from "./faults.ts";
-import type { ReadOptions, ReadResult } from "./types.ts";
+import { epochBefore } from "./epochs.ts";
+import type { EpochEntry, ReadOptions, ReadResult } from "./types.ts";
 
 export interface CollectOptions {
   readonly offset: number;
   readonly options: ReadOptions;
+  readonly epochs: readonly EpochEntry[];
   readonly checksum: Checksum;
   /** Of the bytes, for messages. */
   readonly path: string;
@@ -72,7 +75,7 @@ function runFrom(
   start: number,
   from: CollectOptions,
 ): { readonly end: number | undefined; readonly nextOffset: number } {
-  const { offset, options, checksum } = from;
+  const { offset, options, checksum, epochs } = from;
   let at = start;
   let nextOffset = offset;
   while (at < bytes.length) {
@@ -80,14 +83,16 @@ function runFrom(
     const check = checkStoredBatch(bytes, at, { end: bytes.length, checksum });
     if (check.kind === "incomplete") return { end: isFirst ? undefined : at, nextOffset };
     const base = baseOffsetAt(bytes, at);
-    const isInPlace = isFirst ? base <= offset : base === nextOffset;
+    const epoch = leaderEpochAt(bytes, at);
+    const last = lastOffsetAt(bytes, at);
+    // Neither is covered by the batch's CRC.
+    const isInPlace = (isFirst ? base <= offset : base === nextOffset) && epoch === epochBefore(epochs, last + 1);
     if (check.kind === "corrupt" || !isInPlace) {
       if (!isFirst) break;
-      const reason = check.kind === "corrupt" ? check.reason : `the batch starts at offset ${base}`;
+      const reason = check.kind === "corrupt" ? check.reason : `the batch says offset ${base} and epoch ${epoch}`;
       throw storageError(`${from.path}: ${reason} at position ${from.position + at}, looking for offset ${offset}`);
     }
     if (!isFirst && at + check.sizeBytes - start > options.maxBytes) break;
-    const last = lastOffsetAt(bytes, at);
     if (last >= options.limitOffset) break;
     at += check.sizeBytes;
     nextOffset = last + 1;

@@ -15,7 +15,7 @@ import type { HandleCache } from "./handle-cache.ts";
 import { OffsetIndex } from "./offset-index.ts";
 import { INDEX_SUFFIX, join, LOG_SUFFIX, offsetName } from "./paths.ts";
 import { collectBatches } from "./segment-read.ts";
-import type { LogSettings, ReadOptions, ReadResult } from "./types.ts";
+import type { EpochEntry, LogSettings, ReadOptions, ReadResult } from "./types.ts";
 
 const RELATIVE_OFFSET_MAX = 2 ** 31 - 1;
 const WRITE_CHUNKS_MAX = 1000;
@@ -50,6 +50,11 @@ export interface Segment {
 
 export interface SegmentsConfig extends LogSettings {
   readonly directory: string;
+}
+
+interface SegmentReadOptions extends ReadOptions {
+  /** What the batches must be of. */
+  readonly epochs: readonly EpochEntry[];
 }
 
 interface SegmentsDeps {
@@ -413,8 +418,8 @@ export class Segments {
     this.isDirectoryDirty = true;
   }
 
-  /** Reads whole batches of one segment, from the one that holds `offset` on, checked by CRC. */
-  async read(offset: number, options: ReadOptions): Promise<ReadResult> {
+  /** Reads whole batches of one segment, from the one that holds `offset` on, checked by CRC, place and epoch. */
+  async read(offset: number, options: SegmentReadOptions): Promise<ReadResult> {
     const segment = present(this.#segments[this.#find(offset)], "segment");
     try {
       return await this.#read(segment, offset, options);
@@ -428,7 +433,7 @@ export class Segments {
     }
   }
 
-  async #read(segment: Segment, offset: number, options: ReadOptions): Promise<ReadResult> {
+  async #read(segment: Segment, offset: number, options: SegmentReadOptions): Promise<ReadResult> {
     const end = segment.sizeBytes;
     const index = await this.loadIndex(segment);
     const path = segment.path + LOG_SUFFIX;
@@ -439,7 +444,8 @@ export class Segments {
       for (;;) {
         const buffer = new Uint8Array(Math.min(wanted, end - position));
         const filled = buffer.subarray(0, await handle.read(position, buffer));
-        const found = collectBatches(filled, { offset, options, path, position, checksum: this.#deps.checksum });
+        const { checksum } = this.#deps;
+        const found = collectBatches(filled, { offset, options, path, position, checksum, epochs: options.epochs });
         if (found.kind === "done") return found.result;
         position += found.skippedBytes;
         if (position >= end || (found.skippedBytes === 0 && filled.length >= end - position)) {

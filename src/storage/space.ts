@@ -1,5 +1,6 @@
 // Room on the disk: the low-space mark, polled, and the reserve, really allocated bytes that are given up when the disk is
 // full so that checkpoints, truncations and deletions still fit (D-18).
+import { mutant } from "../base/mutant.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Files } from "../ports/files.ts";
 import type { Logger } from "../ports/logger.ts";
@@ -141,7 +142,7 @@ export class SpaceWatch {
   }
 
   #makeReserve(): void {
-    if (this.#making !== undefined || this.#hasReserve || this.#isLow || this.#isStopped) return;
+    if (mutant("D-18") || this.#making !== undefined || this.#hasReserve || this.#isLow || this.#isStopped) return;
     this.#making = this.#fillReserve()
       .catch((thrown: unknown) => {
         if (!isPassing(thrown)) return this.#events.onDiskFailed(diskFailed(thrown));

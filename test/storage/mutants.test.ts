@@ -4,14 +4,14 @@ import { activateMutants } from "../../src/base/mutant.ts";
 import type { Offset } from "../../src/model/ids.ts";
 import { FileError } from "../../src/ports/files.ts";
 import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
-import type { ReplicaLog } from "../../src/storage/types.ts";
+import type { ReplicaLog, StorageConfig } from "../../src/storage/types.ts";
 import { MemoryFiles, type Operation } from "./memory-files.ts";
 import { appendBatch, contentOf, openStore, Recorder, settle, specOf } from "./support.ts";
 
 afterEach(() => activateMutants([]));
 
-async function opened(files = new MemoryFiles()) {
-  const store = await openStore(files);
+async function opened(files = new MemoryFiles(), config: Partial<StorageConfig> = {}) {
+  const store = await openStore(files, config);
   const recorder = new Recorder();
   store.listen(recorder);
   return { files, store, recorder };
@@ -24,13 +24,50 @@ async function after(
   files: MemoryFiles,
   log: ReplicaLog,
   choices: typeof KEEP_ALL,
-): Promise<{ end: number; content: Uint8Array[] | undefined }> {
+): Promise<{ end: number; highWatermark: number; content: Uint8Array[] | undefined }> {
   files.kill();
   files.image.crash(choices);
   const { store } = await opened(new MemoryFiles(files.image)).catch(() => ({ store: undefined }));
   const found = store?.find(log.topicId, log.partition);
-  if (found === undefined || found.damage !== undefined) return { end: -1, content: undefined };
-  return { end: found.endOffset, content: await contentOf(found) };
+  if (found === undefined || found.damage !== undefined) return { end: -1, highWatermark: -1, content: undefined };
+  return { end: found.endOffset, highWatermark: found.highWatermark, content: await contentOf(found) };
+}
+
+/** The first `count` syncs of the journal end when told, those after never. */
+function holdSyncs(files: MemoryFiles, count: number): () => void {
+  let release: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const run = files.run.bind(files);
+  let syncs = 0;
+  files.run = async (kind, path, work) => {
+    if (kind === "datasync" && path.includes("/journal/")) {
+      if (++syncs > count) return new Promise(() => undefined);
+      await held;
+    }
+    return run(kind, path, work);
+  };
+  return release;
+}
+
+/** What was synced rots before the next start. */
+async function rotBelowTheMark(): Promise<boolean> {
+  const { files, store, recorder } = await opened();
+  const log = await store.createLog(specOf("a"));
+  const path = "/data/journal/0000000001.journal";
+  const sizes: number[] = [];
+  for (let count = 1; count <= 5; count++) {
+    appendBatch(log);
+    await recorder.until(() => log.durableEnd === count);
+    const node = files.image.find(path);
+    sizes.push(node?.kind === "file" ? node.live.sizeBytes : 0);
+  }
+  const node = files.image.find(path);
+  if (node?.kind === "file") files.image.write(node, (sizes[1] as number) + 100, Uint8Array.of(0xee, 0xee));
+  // Cut at the damage the log would be two offsets long, and those reported durable would be gone without a word.
+  const { end } = await after(files, log, KEEP_ALL);
+  return end === -1 || end >= 5;
 }
 
 /** Each says whether what was promised held. */
@@ -100,22 +137,75 @@ const schedules: Record<string, () => Promise<boolean>> = {
     const { content } = await after(files, log, KEEP_ALL);
     return content !== undefined && String(content) === String(kept);
   },
-  "D-11": async () => {
+  "D-11": rotBelowTheMark,
+  M21: rotBelowTheMark,
+  "D-7": async () => {
     const { files, store, recorder } = await opened();
     const log = await store.createLog(specOf("a"));
-    const path = "/data/journal/0000000001.journal";
-    const sizes: number[] = [];
-    for (let count = 1; count <= 5; count++) {
-      appendBatch(log);
-      await recorder.until(() => log.durableEnd === count);
-      const node = files.image.find(path);
-      sizes.push(node?.kind === "file" ? node.live.sizeBytes : 0);
-    }
-    const node = files.image.find(path);
-    if (node?.kind === "file") files.image.write(node, (sizes[1] as number) + 100, Uint8Array.of(0xee, 0xee));
-    // Cut at the damage the log would be two offsets long, and those reported durable would be gone without a word.
-    const { end } = await after(files, log, KEEP_ALL);
-    return end === -1 || end >= 5;
+    for (let count = 0; count < 8; count++) appendBatch(log);
+    await recorder.until(() => log.durableEnd === 8);
+    log.noteHighWatermark(8 as Offset);
+    await store.checkpoint();
+    // After an unclean election others have these places, and nobody has said yet that they are committed.
+    await log.truncate(3 as Offset);
+    for (let count = 0; count < 7; count++) appendBatch(log, { epoch: 2, fill: 90 });
+    await recorder.until(() => log.durableEnd === 10);
+    return (await after(files, log, DROP_ALL)).highWatermark <= 3;
+  },
+  "D-12": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    const release = holdSyncs(files, 1);
+    appendBatch(log);
+    await recorder.until(() => log.writtenEnd === 1);
+    appendBatch(log);
+    await recorder.until(() => log.writtenEnd === 2);
+    release();
+    await recorder.until(() => log.durableEnd >= 1);
+    const reported = log.durableEnd;
+    return (await after(files, log, DROP_ALL)).end >= reported;
+  },
+  M35: async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    const release = holdSyncs(files, 2);
+    for (let count = 0; count < 10; count++) appendBatch(log);
+    await recorder.until(() => log.writtenEnd === 10);
+    const cut = log.truncate(5 as Offset);
+    release();
+    await cut;
+    for (let count = 0; count < 5; count++) appendBatch(log, { epoch: 1, fill: 90 });
+    await recorder.until(() => log.writtenEnd === 10);
+    await settle();
+    const reported = log.durableEnd;
+    return (await after(files, log, DROP_ALL)).end >= reported;
+  },
+  "D-17": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    for (let count = 0; count < 8; count++) appendBatch(log);
+    await recorder.until(() => log.durableEnd === 8);
+    await store.checkpoint();
+    files.image.flipBit("/data/a-0/00000000000000000000.log", 80, 3);
+    await contentOf(log).catch(() => undefined);
+    const isTold = recorder.events.includes("damaged a-0");
+    await settle();
+    // The rotten page is below all that the next process looks at by itself.
+    return isTold && (await after(files, log, DROP_ALL).catch(() => ({ end: 0 }))).end === -1;
+  },
+  "D-18": async () => {
+    const { files, store, recorder } = await opened(new MemoryFiles(), { diskReserveBytes: 8192 });
+    await settle();
+    const log = await store.createLog(specOf("a"));
+    for (let count = 0; count < 3; count++) appendBatch(log);
+    await recorder.until(() => log.durableEnd === 3);
+    files.capacityBytes = files.image.usedBytes;
+    let isCut = false;
+    void log.truncate(2 as Offset).then(() => {
+      isCut = true;
+    });
+    await settle();
+    return isCut && (await after(files, log, DROP_ALL)).end === 2;
   },
   "D-13": async () => {
     const { files, store, recorder } = await opened();

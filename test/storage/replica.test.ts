@@ -1,0 +1,264 @@
+// What a follower needs of its log: runs of batches, truncation, the high watermark of a checkpoint, a reset.
+import { expect, test } from "vitest";
+import { concatBytes } from "../../src/base/bytes.ts";
+import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
+import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
+import { RUN_BYTES_MAX } from "../../src/storage/batch-run.ts";
+import { KIND } from "../../src/storage/journal-record.ts";
+import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
+import type { LogStoreImpl } from "../../src/storage/store.ts";
+import type { ReplicaLog, StorageConfig } from "../../src/storage/types.ts";
+import { MemoryFiles } from "./memory-files.ts";
+import { appendBatch, appendRun, contentOf, makeBatch, openStore, Recorder, settle, specOf } from "./support.ts";
+
+async function opened(files = new MemoryFiles(), config: Partial<StorageConfig> = {}) {
+  const store = await openStore(files, config);
+  const recorder = new Recorder();
+  store.listen(recorder);
+  return { files, store, recorder };
+}
+
+async function withLog(config: Partial<StorageConfig> = {}) {
+  const ground = await opened(new MemoryFiles(), config);
+  const log = (await ground.store.createLog(specOf("a"))) as ReplicaLogImpl;
+  const durable = (): Promise<void> => ground.recorder.until(() => log.durableEnd === log.endOffset);
+  return { ...ground, log, durable };
+}
+
+async function crashed(files: MemoryFiles, choices = DROP_ALL, config: Partial<StorageConfig> = {}) {
+  files.kill();
+  files.image.crash(choices);
+  return opened(new MemoryFiles(files.image), config);
+}
+
+const foundIn = (store: LogStoreImpl, log: ReplicaLog): ReplicaLogImpl =>
+  store.find(log.topicId, log.partition) as ReplicaLogImpl;
+
+const epochsOf = (log: ReplicaLog): string =>
+  log.epochs.map(({ epoch, startOffset }) => `${epoch}@${startOffset}`).join(" ");
+
+test("a run is one record of the journal, and gives its batches one by one", async () => {
+  const { store, log, durable, files } = await withLog();
+  const kinds: number[] = [];
+  const push = store.push.bind(store);
+  store.push = (entry) => {
+    kinds.push(entry.kind);
+    push(entry);
+  };
+  const batches = appendRun(log, 12);
+  expect(kinds).toEqual([KIND.APPEND]);
+  await durable();
+  const read = await log.read(5 as Offset, { limitOffset: 9 as Offset, maxBytes: 1 << 20, atLeastOne: true });
+  expect(concatBytes(read.chunks)).toEqual(concatBytes(batches.slice(5, 9)));
+  expect(read.nextOffset).toBe(9);
+  const size = (batches[0] as Uint8Array).length;
+  const short = await log.read(3 as Offset, { limitOffset: 12 as Offset, maxBytes: size * 2, atLeastOne: false });
+  expect(short).toMatchObject({ sizeBytes: size * 2, nextOffset: 5 });
+  const first = await log.read(3 as Offset, { limitOffset: 12 as Offset, maxBytes: 1, atLeastOne: true });
+  expect(first).toMatchObject({ sizeBytes: size, nextOffset: 4 });
+  const none = await log.read(3 as Offset, { limitOffset: 12 as Offset, maxBytes: 1, atLeastOne: false });
+  expect(none).toMatchObject({ sizeBytes: 0, nextOffset: 3 });
+  expect(await log.findTimestamp(1007, 12 as Offset)).toMatchObject({ offset: 7 });
+  const next = await crashed(files);
+  expect(await contentOf(foundIn(next.store, log))).toEqual(batches);
+});
+
+test("a run that is longer than may be is taken in pieces", async () => {
+  const { log, durable } = await withLog({ segmentBytes: 1 << 20 });
+  const valueBytes = 40_000;
+  const batches = appendRun(log, 14, { valueBytes });
+  expect(log.held.window.length).toBe(Math.ceil((14 * valueBytes) / RUN_BYTES_MAX));
+  await durable();
+  expect(await contentOf(log)).toEqual(batches);
+});
+
+test("a run is cut at any of its batches, in memory and on the disk", async () => {
+  for (const isFlushed of [false, true]) {
+    const { store, log, durable, files } = await withLog({ segmentBytes: 10_000 });
+    const batches = appendRun(log, 10);
+    await durable();
+    if (isFlushed) await store.checkpoint();
+    const pinnedBefore = log.held.pinnedBytes;
+    await log.truncate(4 as Offset);
+    expect(log.endOffset).toBe(4);
+    if (!isFlushed) expect(log.held.pinnedBytes).toBe(pinnedBefore - 6 * (batches[0] as Uint8Array).length);
+    const more = appendRun(log, 3, { epoch: 1, fill: 77 });
+    await durable();
+    expect(await contentOf(log)).toEqual([...batches.slice(0, 4), ...more]);
+    const next = await crashed(files);
+    const found = foundIn(next.store, log);
+    expect(await contentOf(found)).toEqual([...batches.slice(0, 4), ...more]);
+    expect(epochsOf(found)).toBe("0@0 1@4");
+  }
+});
+
+test("an offset within a batch cuts that batch whole", async () => {
+  for (const isFlushed of [false, true]) {
+    const { store, log, durable } = await withLog();
+    for (let count = 0; count < 3; count++) appendBatch(log, { count: 5 });
+    await durable();
+    if (isFlushed) await store.checkpoint();
+    await log.truncate(7 as Offset);
+    expect(log.endOffset).toBe(5);
+  }
+});
+
+test("R-12: a truncation to the end or beyond trims the empty epoch there, durably", async () => {
+  for (const to of [3, 8]) {
+    const { log, durable, files } = await withLog();
+    for (let count = 0; count < 3; count++) appendBatch(log);
+    await durable();
+    await log.startEpoch(4 as LeaderEpoch);
+    expect(epochsOf(log)).toBe("0@0 4@3");
+    await log.truncate(to as Offset);
+    expect(log.endOffset).toBe(3);
+    expect(epochsOf(log)).toBe(to === 3 ? "0@0" : "0@0 4@3");
+    const next = await crashed(files);
+    expect(epochsOf(foundIn(next.store, log))).toBe(epochsOf(log));
+  }
+});
+
+test("a truncation while the log is being written to its segments leaves memory and segments in step", async () => {
+  const { files, store, log, durable } = await withLog();
+  const batches = [appendBatch(log), appendBatch(log), appendBatch(log)];
+  await durable();
+  let cut: Promise<void> | undefined;
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "write" && path.endsWith(".log")) cut ??= log.truncate(1 as Offset);
+  };
+  store.requestFlush(log);
+  while (cut === undefined) await settle(1);
+  files.onOperation = () => undefined;
+  await cut;
+  batches.splice(1, 2, appendBatch(log, { epoch: 1, fill: 50 }));
+  await durable();
+  await store.checkpoint();
+  expect(store.isRunning).toBe(true);
+  expect(log.held.pinnedBytes).toBe(0);
+  expect(await contentOf(log)).toEqual(batches);
+  const next = await crashed(files);
+  expect(await contentOf(foundIn(next.store, log))).toEqual(batches);
+});
+
+test("truncations of what is in memory wait for no other log's files", async () => {
+  const { files, store, log, durable, recorder } = await withLog();
+  const busy = [await store.createLog(specOf("b", 0, 2)), await store.createLog(specOf("c", 0, 3))];
+  for (const each of [...busy, log]) for (let count = 0; count < 4; count++) appendBatch(each);
+  await durable();
+  await recorder.until(() => busy.every((each) => each.durableEnd === 4));
+  // Both lanes of the flusher hang in files of the others.
+  const run = files.run.bind(files);
+  files.run = (kind, path, work) => (/\/[bc]-0\//.test(path) ? new Promise(() => undefined) : run(kind, path, work));
+  for (const each of busy) store.requestFlush(each as ReplicaLogImpl);
+  await settle();
+  await log.truncate(2 as Offset);
+  appendBatch(log, { epoch: 1 });
+  await durable();
+  expect(log.endOffset).toBe(3);
+});
+
+test("D-7: the high watermark comes back with a checkpoint, never above what was durable", async () => {
+  const { files, store, log, durable } = await withLog();
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  expect(log.highWatermark).toBe(0);
+  log.noteHighWatermark(4 as Offset);
+  log.noteHighWatermark(3 as Offset);
+  expect(log.highWatermark).toBe(4);
+  log.noteHighWatermark(60 as Offset);
+  expect(log.highWatermark).toBe(6);
+  await log.truncate(5 as Offset);
+  expect(log.highWatermark).toBe(5);
+  await store.checkpoint();
+  const next = await crashed(files);
+  expect(foundIn(next.store, log).highWatermark).toBe(5);
+  await next.store.close();
+  const last = await opened(new MemoryFiles(next.files.image));
+  expect(foundIn(last.store, log).highWatermark).toBe(5);
+});
+
+test("D-7: a high watermark that was not checkpointed is the log start", async () => {
+  const { files, log, durable } = await withLog();
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  log.noteHighWatermark(6 as Offset);
+  await log.advanceStart(2 as Offset);
+  const next = await crashed(files);
+  expect(foundIn(next.store, log).highWatermark).toBe(2);
+});
+
+test("D-7: the epoch of the same records agrees, whoever sent them again", async () => {
+  const { files, store, log, durable } = await withLog();
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  log.noteHighWatermark(6 as Offset);
+  await store.checkpoint();
+  await log.truncate(3 as Offset);
+  for (let count = 0; count < 3; count++) appendBatch(log);
+  await durable();
+  const next = await crashed(files, KEEP_ALL);
+  expect(foundIn(next.store, log).highWatermark).toBe(6);
+});
+
+test("a reset log is another one, empty where it was told, and gives its memory back", async () => {
+  const { files, store, log, recorder, durable } = await withLog({ tailCacheBytes: 1 << 20 });
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  await store.checkpoint();
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  expect(log.held.pinnedBytes).toBeGreaterThan(0);
+  expect(log.held.cachedBytes).toBeGreaterThan(0);
+  const fresh = await store.resetLog(log, 40 as Offset);
+  expect([log.held.pinnedBytes, log.held.cachedBytes, log.held.window.length]).toEqual([0, 0, 0]);
+  expect(store.find(log.topicId, log.partition)).toBe(fresh);
+  expect(fresh.logId).not.toBe(log.logId);
+  expect(fresh).toMatchObject({ startOffset: 40, endOffset: 40, durableEnd: 40, highWatermark: 40, epochs: [] });
+  expect(() => appendBatch(log)).toThrow(/deleted/);
+  const batch = makeBatch(40, { epoch: 3 });
+  fresh.append(batch, 40 as Offset, 3 as LeaderEpoch);
+  await recorder.until(() => fresh.durableEnd === 41);
+  const next = await crashed(files);
+  const found = foundIn(next.store, log);
+  expect(found).toMatchObject({ startOffset: 40, endOffset: 41, logId: fresh.logId });
+  expect(await contentOf(found)).toEqual([batch]);
+  expect(files.image.filesBelow("/data").filter(({ path }) => path.includes("-delete"))).toEqual([]);
+});
+
+test("a crash at any step of a reset leaves the old log whole, none, or the new one", async () => {
+  const seen = new Set<string>();
+  for (let killAt = 1; ; killAt++) {
+    const { files, store, log, durable } = await withLog();
+    const batches = Array.from({ length: 6 }, () => appendBatch(log));
+    await durable();
+    await store.checkpoint();
+    const start = files.operations;
+    files.onOperation = ({ number }) => {
+      if (number === start + killAt) files.kill();
+    };
+    let isDone = false;
+    void store.resetLog(log, 40 as Offset).then(() => {
+      isDone = true;
+    });
+    await settle(60);
+    for (const choices of [DROP_ALL, KEEP_ALL]) {
+      const image = files.image.clone();
+      image.crash(choices);
+      const next = await opened(new MemoryFiles(image));
+      const found = foundIn(next.store, log);
+      if (found === undefined) seen.add("none");
+      else if (found.startOffset === 40) {
+        expect(found).toMatchObject({ endOffset: 40, damage: undefined });
+        seen.add("new");
+      } else {
+        expect(isDone).toBe(false);
+        expect(await contentOf(found)).toEqual(batches);
+        seen.add("old");
+      }
+      expect((await next.store.createLog(specOf("a"))).damage).toBeUndefined();
+      await next.store.close();
+    }
+    if (isDone) break;
+  }
+  expect([...seen].sort()).toEqual(["new", "none", "old"]);
+});
