@@ -6,6 +6,7 @@
 //   3. Before `lead`, the log has made the epoch durable (R-9) and told so by `epoch-opened`, and the epoch was received in this incarnation (D-1).
 //   4. One role at a time, in the order of the metadata (R-67).
 import { assert, assertNever } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import type { ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH, type LeaderEpoch, type NodeId, type Offset } from "../model/ids.ts";
 import { Effects } from "./effects.ts";
@@ -227,7 +228,7 @@ export class PartitionCore<Token, Body = Uint8Array> {
           this.#role === "stand-by" && !this.#log.isCutting,
           "an epoch is opened while nothing else happens to the log",
         );
-        assert(event.leaderEpoch > this.#log.epochs.latest, `epoch ${event.leaderEpoch} is not newer than the log's`);
+        assert(event.leaderEpoch >= this.#log.epochs.latest, `epoch ${event.leaderEpoch} is older than the log's`);
         return this.#log.epochs.open(event.leaderEpoch, this.#log.endOffset);
       case "lead":
         return this.#lead(event);
@@ -251,7 +252,8 @@ export class PartitionCore<Token, Body = Uint8Array> {
   }
 
   #produce(event: EventOf<Token, Body, "produce">): void {
-    const needsMinIsr = event.acks === -1 || event.allowsBelowMinIsr !== true;
+    const isAllowedBelow = event.allowsBelowMinIsr === true || mutant("D-29");
+    const needsMinIsr = event.acks === -1 || !isAllowedBelow;
     let error = this.produceRefusalOf(event.leaderEpoch, needsMinIsr);
     if (error === undefined && !Number.isSafeInteger(this.#log.endOffset + event.recordCount)) error = "INVALID_RECORD";
     if (error === undefined) return this.#leader?.produce(event);
