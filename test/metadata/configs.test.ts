@@ -1,6 +1,6 @@
 // Configuration changed while brokers run: keys, bounds, scopes, and which value counts.
 import { describe, expect, test } from "vitest";
-import { brokerConfigSchema, topicConfigShape } from "../../src/model/config.ts";
+import { brokerConfigSchema, runtimeTopicConfigShape, topicConfigShape } from "../../src/model/config.ts";
 import { effectiveConfig, keysOf, parseTopicConfigs, RUNTIME_CONFIGS } from "../../src/metadata/configs.ts";
 import type { RuntimeConfigKey } from "../../src/metadata/configs.ts";
 import { decideBrokerConfigs, decideTopicConfigs } from "../../src/metadata/controller.ts";
@@ -8,6 +8,9 @@ import { History, node } from "./support.ts";
 
 const NOTHING = { kind: "records", records: [] };
 const KEYS = Object.keys(RUNTIME_CONFIGS) as RuntimeConfigKey[];
+
+const TOPIC_SHAPE = { ...topicConfigShape, ...runtimeTopicConfigShape };
+const SHAPE = { ...brokerConfigSchema.shape, ...TOPIC_SHAPE };
 
 type Changes = readonly (readonly [string, string | null])[];
 const changesOf = (changes: Changes) => changes.map(([key, value]) => ({ key, value }));
@@ -23,21 +26,23 @@ function alterBroker(history: History, nodeId: number | null, ...changes: Change
 
 describe("the table", () => {
   test("has exactly the model's topic keys for topics, and only keys of the model's schema", () => {
-    expect(keysOf("topic").toSorted()).toEqual(Object.keys(topicConfigShape).toSorted());
-    expect(KEYS.filter((key) => !Object.hasOwn(brokerConfigSchema.shape, key))).toEqual([]);
-    expect(keysOf("cluster")).toEqual(KEYS);
+    expect(keysOf("topic").toSorted()).toEqual(Object.keys(TOPIC_SHAPE).toSorted());
+    expect(KEYS.filter((key) => !Object.hasOwn(SHAPE, key))).toEqual([]);
+    expect(keysOf("cluster")).toEqual(KEYS.filter((key) => key !== "allow.acks.below.min.isr"));
     expect(keysOf("node")).toEqual(["segment.bytes", "index.interval.bytes"]);
   });
 
   test.each(KEYS)("%s has the bounds and units of the model", (key) => {
     const { min, max } = RUNTIME_CONFIGS[key];
-    const schema = brokerConfigSchema.shape[key];
+    const schema = SHAPE[key];
     const history = History.started();
+    history.create("a");
+    const isOfCluster = RUNTIME_CONFIGS[key].scopes.includes("cluster");
     const values = [min, min - 1, max, max + 1, 1.5].map(String);
     if (RUNTIME_CONFIGS[key].unit === "bytes") values.push("64KiB", "1.5MiB", "2 kB", "1XB", "", "-1", "1e9", "0x10");
     for (const value of values) {
       const model = schema.safeParse(value);
-      const own = alterBroker(history, null, [key, value]);
+      const own = isOfCluster ? alterBroker(history, null, [key, value]) : alterTopic(history, "a", [key, value]);
       expect([value, own.kind]).toEqual([value, model.success ? "records" : "refused"]);
       if (own.kind === "records") expect(own.records).toMatchObject([{ configs: { [key]: model.data } }]);
     }
@@ -69,7 +74,8 @@ describe("a topic's configuration", () => {
       const decision = alterTopic(history, "a", ["max.message.bytes", "1kB"], ...changes);
       return decision.kind === "refused" ? [decision.error, decision.message] : decision;
     };
-    const known = "a topic takes max.message.bytes, segment.bytes, index.interval.bytes";
+    const known =
+      "a topic takes min.insync.replicas, allow.acks.below.min.isr, max.message.bytes, segment.bytes, index.interval.bytes";
     expect(messageOf(["segment.bytes", "many"])).toEqual([
       "INVALID_CONFIG",
       "segment.bytes: takes 1024 to 2147483647 bytes, not many",

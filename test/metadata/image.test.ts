@@ -77,7 +77,7 @@ describe("applying", () => {
 
 /** One snapshot of each format version, as first written: only ever added to. */
 const GOLDEN: readonly string[] = [
-  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],1,1,0,0],[[2],[2],1,null,3,4],[[2],[],1,null,3,5]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":[{"requestId":"AAAAAAAAAAAAAAAAAAAACQ","topicId":null},{"requestId":"AAAAAAAAAAAAAAAAAAAACA","topicId":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
+  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],[],1,1,0,0,-1],[[2],[],[2],1,null,3,4,-1],[[2],[],[],1,null,3,5,-1]]},{"topicId":"AAAAAAAAAAAAAAAAAAAAAw","name":"c","configs":{},"replicationFactor":2,"createdMs":7,"isDeleting":false,"partitions":[[[2,1],[1],[2],2,1,4,6,2]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":[{"requestId":"AAAAAAAAAAAAAAAAAAAACQ","topicId":null},{"requestId":"AAAAAAAAAAAAAAAAAAAACA","topicId":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
   '{"type":"metadata-image","version":2,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":2,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":true,"fencedFor":"shutdown"}],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
   '{"type":"metadata-image","version":1,"endOffset":3,"cluster":null,"brokers":[],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
 ];
@@ -132,7 +132,7 @@ describe("snapshots", () => {
         ...names.map((name) => {
           const topicId = topicIdOf(name.charCodeAt(0));
           const configs = name < "b" ? { "a.b": 1, "a.a": 2 } : {};
-          const shape = { replicationFactor: 1, minIsr: 1, replicas: [[node(1)]], timestampMs: 1 };
+          const shape = { replicationFactor: 1, replicas: [[node(1)]], timestampMs: 1 };
           return { type: "topic", version: 1, topicId, name, configs, ...shape } as const;
         }),
       );
@@ -182,13 +182,22 @@ describe("a snapshot that is none", () => {
     ["no cluster, but brokers", /"cluster":\{[^}]*\}/.exec(base)?.[0] ?? "", '"cluster":null'],
     ["a broker out of order", '"nodeId":1,"directoryId"', '"nodeId":3,"directoryId"'],
     ["one directory of two", '"AAAAAAAAAAAAAAAAAAAH0g"', '"AAAAAAAAAAAAAAAAAAAH0Q"'],
-    ["a fenced leader", "[[2],[2],1,null,3,4]", "[[2],[2],1,2,3,4]"],
-    ["a leader outside the ISR", "[[1],[1],1,1,0,0]", "[[1],[],1,1,0,0]"],
-    ["an ISR outside the replicas", "[[2],[],1,null,3,5]", "[[2],[1],1,null,3,5]"],
-    ["an ISR that is nobody", "[[2],[],1,null,3,5]", "[[9],[9],1,null,3,5]"],
-    ["no replicas", "[[2],[],1,null,3,5]", "[[],[],1,null,3,5]"],
-    ["a replica twice", "[[2],[],1,null,3,5]", "[[2,2],[],1,null,3,5]"],
-    ["a partition of too many fields", "[[2],[],1,null,3,5]", "[[2],[],1,null,3,5,6]"],
+    ["a fenced leader", "[[2],[],[2],1,null,3,4,-1]", "[[2],[2],[],1,2,3,4,-1]"],
+    ["a fenced broker in the ISR", "[[2],[],[2],1,null,3,4,-1]", "[[2],[2],[],1,null,3,4,-1]"],
+    ["an ISR that nobody leads", "[[1],[1],[],1,1,0,0,-1]", "[[1],[1],[],1,null,0,0,-1]"],
+    ["a leader outside the ISR", "[[1],[1],[],1,1,0,0,-1]", "[[1],[],[],1,1,0,0,-1]"],
+    ["an ISR outside the replicas", "[[2],[],[],1,null,3,5,-1]", "[[2],[1],[],1,1,3,5,-1]"],
+    ["an ISR that is nobody", "[[2],[],[],1,null,3,5,-1]", "[[9],[9],[],1,9,3,5,-1]"],
+    ["an ELR outside the replicas", "[[2],[],[],1,null,3,5,-1]", "[[2],[],[1],1,null,3,5,-1]"],
+    ["an ELR that is nobody", "[[2],[],[],1,null,3,5,-1]", "[[9],[],[9],1,null,3,5,-1]"],
+    ["an ELR beside an ISR that is large enough", "[[2,1],[1],[2],2,1,4,6,2]", "[[2,1],[1],[2],1,1,4,6,2]"],
+    ["one in ISR and ELR", "[[2,1],[1],[2],2,1,4,6,2]", "[[2,1],[1],[1],2,1,4,6,2]"],
+    ["an unclean election in an epoch to come", "[[2,1],[1],[2],2,1,4,6,2]", "[[2,1],[1],[2],2,1,4,6,5]"],
+    ["no such epoch", "[[2,1],[1],[2],2,1,4,6,2]", "[[2,1],[1],[2],2,1,4,6,-2]"],
+    ["a min ISR of nobody", "[[2],[],[],1,null,3,5,-1]", "[[2],[],[],0,null,3,5,-1]"],
+    ["no replicas", "[[2],[],[],1,null,3,5,-1]", "[[],[],[],1,null,3,5,-1]"],
+    ["a replica twice", "[[2],[],[],1,null,3,5,-1]", "[[2,2],[],[],1,null,3,5,-1]"],
+    ["a partition of too many fields", "[[2],[],[],1,null,3,5,-1]", "[[2],[],[],1,null,3,5,-1,6]"],
     ["a tombstone of a topic that is there", '"AAAAAAAAAAAAAAAAAAAAAg"', '"AAAAAAAAAAAAAAAAAAAAAQ"'],
     ["a tombstone owed by nobody", '"owed":[1,2]', '"owed":[]'],
     ["a tombstone owed out of order", '"owed":[1,2]', '"owed":[2,1]'],

@@ -28,14 +28,22 @@ function step(history: History, rng: Rng): void {
   const size = String(1024 + rng.below(3));
   const change = { key: "segment.bytes", value: rng.chance(0.3) ? null : size };
   const steps: readonly (() => void)[] = [
-    () => attempt(history.wishTopic(name, { partitions: 1 + rng.below(6), partitionsMax: 40 })),
-    () => attempt(history.wishTopic(name, { partitions: 1 + rng.below(6), partitionsMax: 40 })),
+    () => attempt(history.wishTopic(name, shape(rng))),
+    () => attempt(history.wishTopic(name, shape(rng))),
     () => attempt(controller.decideDeletion(image, name)),
     () => attempt(removal(image, rng)),
     () => attempt(settlement(image, node(nodeId))),
     () => attempt(registration(history, nodeId, rng)),
-    () => attempt(history.wishUnfence(nodeId, { isWhole: () => rng.chance(0.9) })),
     () => attempt(history.wishUnfence(nodeId)),
+    () => attempt(history.wishUnfence(nodeId)),
+    () => attempt(history.wishUnfence(nodeId)),
+    () => attempt(isrWish(history, rng)),
+    () => attempt(isrWish(history, rng)),
+    () => attempt(isrWish(history, rng)),
+    () => attempt(damage(history, nodeId, rng)),
+    () => attempt(election(image, rng)),
+    () => attempt(controller.decideBalance(image, { max: 2, isSteady: () => rng.chance(0.8) })),
+    () => attempt(minIsr(image, rng.chance(0.5) ? name : null, rng)),
     () => attempt(history.wishFence(NODES.filter(() => rng.chance(0.4)))),
     () => attempt(controller.decideTopicConfigs(image, { name, changes: [change] })),
     () => attempt(controller.decideBrokerConfigs(image, { nodeId: node(nodeId), changes: [change] })),
@@ -50,6 +58,47 @@ function step(history: History, rng: Rng): void {
     () => history.skip(),
   ];
   rng.pick(steps)();
+}
+
+function shape(rng: Rng): { partitions: number; replicationFactor: number; partitionsMax: number } {
+  return { partitions: 1 + rng.below(6), replicationFactor: 1 + rng.below(NODES.length), partitionsMax: 40 };
+}
+
+/** A wish as a leader might make it: any ISR, sometimes from an older state. */
+function isrWish(history: History, rng: Rng): controller.Decision {
+  const led = [...history.image.topics].flatMap(({ name, partitions }) =>
+    partitions.filter(({ leader }) => leader !== null).map((partition) => ({ name, partition })),
+  );
+  if (led.length === 0) return { kind: "records", records: [] };
+  const { name, partition } = rng.pick(led);
+  const isr = partition.replicas.filter((replica) => replica === partition.leader || rng.chance(0.6));
+  const partitionEpoch = partition.partitionEpoch - (rng.chance(0.1) ? 1 : 0);
+  return history.wishIsr(name, partition.index, isr, { partitionEpoch, wantsMove: rng.chance(0.2) });
+}
+
+function damage(history: History, nodeId: number, rng: Rng): controller.Decision {
+  const broker = history.image.broker(node(nodeId));
+  if (broker === undefined) return { kind: "records", records: [] };
+  const partitions = [...history.image.partitionsOn(node(nodeId))]
+    .filter(() => rng.chance(0.2))
+    .map(({ topic, partition }) => ({ topicId: topic.topicId, partition: partition.index }));
+  return controller.decideDamage(history.image, { nodeId: node(nodeId), brokerEpoch: broker.brokerEpoch, partitions });
+}
+
+function election(image: MetadataImage, rng: Rng): controller.Decision {
+  const partitions = [...image.topics].flatMap(({ topicId, partitions: all }) =>
+    all.filter(() => rng.chance(0.3)).map(({ index }) => ({ topicId, partition: index })),
+  );
+  const kind = rng.chance(0.5) ? "preferred" : "unclean";
+  const nodeId = rng.chance(0.5) ? null : node(rng.pick(NODES));
+  return controller.decideElections(image, { kind, partitions, nodeId }).decision;
+}
+
+function minIsr(image: MetadataImage, name: string | null, rng: Rng): controller.Decision {
+  const changes = [{ key: "min.insync.replicas", value: rng.chance(0.3) ? null : String(1 + rng.below(4)) }];
+  return name === null
+    ? controller.decideBrokerConfigs(image, { nodeId: null, changes })
+    : controller.decideTopicConfigs(image, { name, changes });
 }
 
 function fresh(history: History): ReturnType<typeof uuid> {
@@ -172,7 +221,7 @@ describe("random histories", () => {
         expect(history.image.tombstoneCount).toBe(0);
         expect([...history.image.topics].every(({ isDeleting }) => !isDeleting)).toBe(true);
         for (const { partitions } of history.image.topics)
-          for (const { leader, isr } of partitions) expect(leader === null).toBe(isr.length === 0);
+          for (const { leader, elr } of partitions) expect(leader !== null || elr.length === 0).toBe(true);
       }),
       { numRuns: 60 },
     );

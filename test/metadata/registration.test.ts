@@ -139,23 +139,24 @@ describe("a registration", () => {
 
 describe("D-6: what a restart may have lost", () => {
   test.each(["first", "clean", "process-death", "power-loss"] as const)(
-    "%s: the replicas stay in their ISRs",
+    "%s: the replicas are eligible, and lead again when the broker is back",
     (restart) => {
       const history = History.started([1, 2]);
       history.create("a", { partitions: 2 });
       history.register(1, { restart });
       expect(history.broker(1).restart).toBe(restart);
-      expect(history.topic("a").partitions.map(({ isr }) => isr)).toEqual([[1], [2]]);
+      expect([history.standing("a", 0), history.standing("a", 1)]).toEqual(["-@1 [] [1]", "2@0 [2] []"]);
       history.unfence(1);
-      expect(history.leaders("a")).toEqual([1, 2]);
+      expect([history.standing("a", 0), history.standing("a", 1)]).toEqual(["1@2 [1] []", "2@0 [2] []"]);
     },
   );
 
-  test("changed disk: its replicas leave every ISR, and partitions that nobody else holds stay without a leader", () => {
+  test("changed disk: its replicas leave ISR and ELR, and partitions that nobody else holds stay without a leader", () => {
     const history = History.started([1, 2]);
     history.create("a", { partitions: 4 });
     history.register(1, { directoryId: OTHER_DISK });
     expect(history.topic("a").partitions.map(({ isr }) => isr)).toEqual([[], [2], [], [2]]);
+    expect(history.topic("a").partitions.map(({ elr }) => elr)).toEqual([[], [], [], []]);
     history.unfence(1);
     expect(history.leaders("a")).toEqual([null, 2, null, 2]);
     history.create("b", { partitions: 2 });

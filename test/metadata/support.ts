@@ -3,7 +3,7 @@ import type { ClusterId, DirectoryId, IncarnationId, NodeId, TopicId, Uuid } fro
 import { uuidFromBytes } from "../../src/model/ids.ts";
 import { decodeCommand, encodeCommand } from "../../src/metadata/codec.ts";
 import * as controller from "../../src/metadata/controller.ts";
-import type { BrokerImage, PartitionImage, TopicImage } from "../../src/metadata/image.ts";
+import type { BrokerImage, PartitionImage, PartitionPlace, TopicImage } from "../../src/metadata/image.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import type { FenceReason, MetadataRecord, RestartClaim, VersionRange } from "../../src/metadata/records.ts";
 
@@ -52,6 +52,19 @@ export interface TopicOptions {
   readonly low?: readonly number[];
   /** Nodes that were not heard of lately. */
   readonly quiet?: readonly number[];
+  readonly replicationFactorDefault?: number;
+}
+
+export interface IsrOptions {
+  readonly leaderEpoch?: number;
+  readonly partitionEpoch?: number;
+  /** Default: the leader as it is. */
+  readonly from?: number;
+  readonly senderEpoch?: number;
+  /** Of members whose broker epoch is not the present one. */
+  readonly memberEpochs?: Readonly<Record<number, number>>;
+  readonly wantsMove?: boolean;
+  readonly damaged?: readonly number[];
 }
 
 export class History {
@@ -145,6 +158,7 @@ export class History {
       partitionsDefault = 1,
       low = [],
       quiet = [],
+      replicationFactorDefault = 1,
     } = options;
     const isLowOnSpace = (nodeId: NodeId) => low.includes(nodeId);
     const isQuiet = (nodeId: NodeId) => quiet.includes(nodeId);
@@ -157,6 +171,7 @@ export class History {
         partitionsDefault,
         partitionsPerTopicMax,
         partitionsMax,
+        replicationFactorDefault,
         isLowOnSpace,
         isQuiet,
       },
@@ -166,6 +181,74 @@ export class History {
   create(name: string, options: TopicOptions = {}): TopicImage {
     this.take(this.wishTopic(name, { partitionsPerTopicMax: 1_000_000, ...options }));
     return this.topic(name);
+  }
+
+  /** What the leader of a partition asks for, as of now. */
+  wishIsr(name: string, partition: number, isr: readonly number[], options: IsrOptions = {}): Decision {
+    const { topicId } = this.topic(name);
+    const now = this.partition(name, partition);
+    const nodeId = node(options.from ?? now.leader ?? -1);
+    const epochOf = (member: number): number => this.image.broker(node(member))?.brokerEpoch ?? -1;
+    return controller.decideAlterPartition(
+      this.image,
+      {
+        nodeId,
+        brokerEpoch: options.senderEpoch ?? epochOf(nodeId),
+        topicId,
+        partition,
+        leaderEpoch: options.leaderEpoch ?? now.leaderEpoch,
+        partitionEpoch: options.partitionEpoch ?? now.partitionEpoch,
+        isr: isr.map((member) => ({
+          nodeId: member,
+          brokerEpoch: options.memberEpochs?.[member] ?? epochOf(member),
+        })),
+        wantsMove: options.wantsMove ?? false,
+      },
+      { isDamaged: (member) => options.damaged?.includes(member) ?? false },
+    );
+  }
+
+  alter(name: string, partition: number, isr: readonly number[], options: IsrOptions = {}): void {
+    this.take(this.wishIsr(name, partition, isr, options));
+  }
+
+  wishDamage(nodeId: number, name: string, ...partitions: readonly number[]): Decision {
+    const { topicId } = this.topic(name);
+    const { brokerEpoch } = this.broker(nodeId);
+    const refs = partitions.map((partition) => ({ topicId, partition }));
+    return controller.decideDamage(this.image, { nodeId: node(nodeId), brokerEpoch, partitions: refs });
+  }
+
+  wishElection(kind: "preferred" | "unclean", name: string, partition: number, nodeId: number | null = null): Decision {
+    const { topicId } = this.topic(name);
+    const { decision, verdicts } = controller.decideElections(this.image, {
+      kind,
+      partitions: [{ topicId, partition }],
+      nodeId: nodeId === null ? null : node(nodeId),
+    });
+    const [{ error, message } = { error: "UNKNOWN_SERVER_ERROR" as const, message: "" }] = verdicts;
+    return error === "NONE" ? decision : { kind: "refused", error, message };
+  }
+
+  partition(name: string, index = 0): PartitionImage {
+    const partition = this.topic(name).partitions[index];
+    if (partition === undefined) throw new Error(`no partition ${name}-${index}`);
+    return partition;
+  }
+
+  /** "leader epoch, ISR, ELR": `1@0 [1 2 3] []`. */
+  standing(name: string, index = 0): string {
+    const { leader, leaderEpoch, isr, elr } = this.partition(name, index);
+    return `${leader ?? "-"}@${leaderEpoch} [${isr.join(" ")}] [${elr.join(" ")}]`;
+  }
+
+  configure(name: string | null, key: string, value: string | null): void {
+    const changes = [{ key, value }];
+    this.take(
+      name === null
+        ? controller.decideBrokerConfigs(this.image, { nodeId: null, changes })
+        : controller.decideTopicConfigs(this.image, { name, changes }),
+    );
   }
 
   delete(name: string): void {
@@ -208,7 +291,7 @@ export function replayed(entries: readonly Entry[], from: Uint8Array | null = nu
 export function faultsOf(image: MetadataImage): string[] {
   const faults: string[] = [];
   const expect = (isSo: boolean, what: string): void => void (isSo || faults.push(what));
-  const counts = { held: new Map<number, number>(), led: new Map<number, number>() };
+  const counts = { held: new Map<number, number>(), led: new Map<number, number>(), first: new Map<number, number>() };
   let total = 0;
   let live = 0;
   for (const topic of image.topics) {
@@ -218,22 +301,28 @@ export function faultsOf(image: MetadataImage): string[] {
     for (const partition of topic.partitions) {
       faults.push(...partitionFaults(image, topic, partition));
       if (partition.leader !== null) add(counts.led, partition.leader);
-      if (!topic.isDeleting) for (const replica of partition.replicas) add(counts.held, replica);
+      if (topic.isDeleting) continue;
+      for (const replica of partition.replicas) add(counts.held, replica);
+      add(counts.first, partition.replicas[0] ?? -1);
     }
   }
   expect(image.partitionCount === total && image.livePartitionCount === live, "the partitions are counted");
   const names = [...image.topics].map(({ name }) => name);
   expect(new Set(names).size === names.length, "names are unique");
   expect(JSON.stringify(image.topicNames) === JSON.stringify(names.sort()), "names are sorted");
-  for (const { nodeId, brokerEpoch, confirmedEpoch } of image.brokers) {
+  for (const { nodeId, brokerEpoch, confirmedEpoch, isFenced } of image.brokers) {
     expect((confirmedEpoch ?? -1) <= brokerEpoch, `${nodeId} confirmed what it has`);
     expect(image.heldCount(nodeId) === (counts.held.get(nodeId) ?? 0), `partitions held by ${nodeId}`);
     expect(image.ledCount(nodeId) === (counts.led.get(nodeId) ?? 0), `partitions led by ${nodeId}`);
-    const waiting = [...image.leaderlessOn(nodeId)].map(({ topic, partition }) => `${topic.name}-${partition.index}`);
-    expect(waiting.sort().join() === leaderless(image, nodeId).sort().join(), `partitions waiting for ${nodeId}`);
     const held = [...image.partitionsOn(nodeId)].length;
     expect(held >= image.heldCount(nodeId), `places of ${nodeId}`);
+    expect(image.firstCount(nodeId) === (counts.first.get(nodeId) ?? 0), `first replicas of ${nodeId}`);
+    expect(image.active.get(nodeId) === (isFenced ? undefined : brokerEpoch), `${nodeId} is active`);
   }
+  const placesOf = (places: Iterable<PartitionPlace>) =>
+    [...places].map(({ topic, partition }) => `${topic.name}-${partition.index}`).sort();
+  expect(placesOf(image.leaderless()).join() === found(image, isLeaderless), "the leaderless partitions");
+  expect(placesOf(image.astray()).join() === found(image, isAstray), "the partitions led by another");
   for (const { topicId, owed } of image.tombstones) {
     expect(image.topic(topicId) === undefined && owed.length > 0, `tombstone of ${topicId}`);
   }
@@ -244,22 +333,43 @@ function add(counts: Map<number, number>, key: number): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
-function leaderless(image: MetadataImage, nodeId: NodeId): string[] {
-  return [...image.topics]
-    .filter(({ isDeleting }) => !isDeleting)
-    .flatMap(({ name, partitions }) =>
-      partitions
-        .filter(({ leader, isr }) => leader === null && isr.includes(nodeId))
-        .map(({ index }) => `${name}-${index}`),
-    );
+const isLeaderless = ({ leader }: PartitionImage): boolean => leader === null;
+
+function isAstray({ leader, isr, replicas: [first = node(-1)] }: PartitionImage): boolean {
+  return leader !== null && leader !== first && isr.includes(first);
 }
 
-function partitionFaults(image: MetadataImage, { name }: TopicImage, partition: PartitionImage): string[] {
-  const { index, leader, isr, replicas } = partition;
+function found(image: MetadataImage, isWanted: (partition: PartitionImage) => boolean): string {
+  return [...image.topics]
+    .filter(({ isDeleting }) => !isDeleting)
+    .flatMap(({ name, partitions }) => partitions.filter(isWanted).map(({ index }) => `${name}-${index}`))
+    .sort()
+    .join();
+}
+
+/** Written anew, so that it is no copy of the rules that it checks. */
+function partitionFaults(image: MetadataImage, topic: TopicImage, partition: PartitionImage): string[] {
+  const { index, leader, isr, elr, replicas, minIsr, leaderEpoch, uncleanEpoch } = partition;
+  const what = `${topic.name}-${index}`;
   const faults: string[] = [];
-  if (leader !== null && !isr.includes(leader)) faults.push(`the leader of ${name}-${index} is outside the ISR`);
-  if (leader !== null && image.broker(leader)?.isFenced !== false)
-    faults.push(`${name}-${index} is led by a fenced one`);
-  if (!isr.every((member) => replicas.includes(member))) faults.push(`the ISR of ${name}-${index} is no replicas`);
+  const isFenced = (nodeId: NodeId): boolean => image.broker(nodeId)?.isFenced !== false;
+  if (leader !== null && !isr.includes(leader)) faults.push(`the leader of ${what} is outside the ISR`);
+  if (leader !== null && isFenced(leader)) faults.push(`${what} is led by a fenced one`);
+  if (leader === null && isr.length > 0) faults.push(`${what} has an ISR and no leader`);
+  if (isr.some(isFenced)) faults.push(`the ISR of ${what} has a fenced one`);
+  if ([...isr, ...elr].some((member) => !replicas.includes(member)))
+    faults.push(`ISR or ELR of ${what} is no replicas`);
+  if (isr.some((member) => elr.includes(member))) faults.push(`${what} has one in ISR and ELR`);
+  if (new Set(isr).size < isr.length || new Set(elr).size < elr.length) faults.push(`${what} has one twice`);
+  if (elr.some((member) => image.broker(member) === undefined)) faults.push(`the ELR of ${what} has a stranger`);
+  if (isr.length >= minIsr && elr.length > 0) faults.push(`${what} has an ELR that it does not need`);
+  if (isr.length === 0 && elr.some((member) => !isFenced(member))) faults.push(`${what} could have a leader`);
+  if (minIsr !== expectedMinIsr(image, topic)) faults.push(`min ISR of ${what} is ${minIsr}`);
+  if (uncleanEpoch > leaderEpoch) faults.push(`${what} had an unclean election in times to come`);
   return faults;
+}
+
+function expectedMinIsr(image: MetadataImage, { configs, replicationFactor }: TopicImage): number {
+  const set = configs["min.insync.replicas"] ?? image.brokerConfigs(null)["min.insync.replicas"];
+  return Math.min(set ?? Math.ceil((replicationFactor + 1) / 2), replicationFactor);
 }

@@ -34,9 +34,31 @@ describe("creation", () => {
     expect(History.started().wishTopic(name, options)).toMatchObject({ kind: "refused", error });
   });
 
-  test("more than one replica is refused in words, with three brokers too", () => {
-    const wish = History.started([1, 2, 3]).wishTopic("a", { replicationFactor: 3 });
-    expect(wish).toMatchObject({ message: "replication factor 3: this version keeps one copy of a partition, use 1" });
+  test("more replicas than registered brokers are refused in words; fenced ones count", () => {
+    const history = History.started([1, 2]);
+    history.fence(2);
+    expect(history.wishTopic("a", { replicationFactor: 3 })).toMatchObject({
+      message: "replication factor 3: 2 brokers are registered, and each takes one replica",
+    });
+    expect(history.create("b", { replicationFactor: 2 }).partitions).toMatchObject([
+      { replicas: [1, 2], isr: [1], elr: [], leader: 1, minIsr: 2 },
+    ]);
+  });
+
+  test("without a replication factor: the default, or as many as there are brokers", () => {
+    const history = History.started([1, 2]);
+    const replicasOf = (name: string) =>
+      history.create(name, { replicationFactorDefault: 3 }).partitions.map(({ replicas }) => replicas);
+    expect(replicasOf("a")).toEqual([[1, 2]]);
+    for (const nodeId of [3, 4]) history.join(nodeId);
+    expect(replicasOf("b")).toEqual([[3, 4, 1]]);
+  });
+
+  test("D-38: a topic whose description is too long for one answer is refused", () => {
+    const history = History.started([1, 2, 3]);
+    const more = { partitionsPerTopicMax: 100_000, replicationFactor: 3 };
+    expect(history.wishTopic("a", { ...more, partitions: 14_286 })).toMatchObject({ error: "INVALID_PARTITIONS" });
+    expect(history.wishTopic("a", { ...more, partitions: 14_285 })).toMatchObject({ kind: "records" });
   });
 
   test("the cluster's partitions are bounded", () => {
@@ -71,10 +93,12 @@ describe("creation", () => {
       index: 0,
       replicas: [1],
       isr: [1],
+      elr: [],
       minIsr: 1,
       leader: 1,
       leaderEpoch: 0,
       partitionEpoch: 0,
+      uncleanEpoch: -1,
     });
   });
 
@@ -140,6 +164,29 @@ describe("placement", () => {
     expect(history.wishTopic("c", { low: [3, 1] })).toMatchObject({ kind: "refused", error: "STORAGE_FULL" });
   });
 
+  test("with replicas: STORAGE_FULL when too few brokers have space, fenced and quiet ones only where they are needed", () => {
+    const history = History.started([1, 2, 3, 4]);
+    const placed = (name: string, options: object) =>
+      history.create(name, { replicationFactor: 2, ...options }).partitions.map(({ replicas }) => replicas);
+    expect(history.wishTopic("a", { replicationFactor: 3, low: [1, 2] })).toMatchObject({
+      error: "STORAGE_FULL",
+      message: "2 brokers have disk space for new partitions, not 3",
+    });
+    history.fence(1);
+    expect(placed("b", { partitions: 4, quiet: [3] })).toEqual([
+      [2, 4],
+      [4, 2],
+      [2, 4],
+      [4, 2],
+    ]);
+    expect(placed("c", { partitions: 2, quiet: [2, 3] })).toEqual([
+      [4, 3],
+      [4, 2],
+    ]);
+    expect(placed("d", { replicationFactor: 4, partitions: 1 })).toEqual([[3, 2, 4, 1]]);
+    expect(history.partition("d")).toMatchObject({ isr: [3, 2, 4], leader: 3, minIsr: 3 });
+  });
+
   test("gives nothing to brokers that may be dead, unless there is no other", () => {
     const history = History.started([1, 2, 3]);
     const placed = (name: string, quiet: readonly number[], low: readonly number[] = []) =>
@@ -186,6 +233,65 @@ describe("placement", () => {
     );
   });
 });
+
+describe("placement of replicas", () => {
+  test("is as one would write it down", () => {
+    const replicasOf = (nodeIds: readonly number[], replicationFactor: number, partitions: number) =>
+      History.started(nodeIds)
+        .create("a", { replicationFactor, partitions })
+        .partitions.map(({ replicas }) => replicas.join(" "));
+    expect(replicasOf([1, 2, 3], 3, 6)).toEqual(["1 2 3", "2 3 1", "3 1 2", "1 3 2", "2 1 3", "3 2 1"]);
+    expect(replicasOf([1, 2, 3], 2, 6)).toEqual(["1 2", "2 3", "3 1", "1 3", "2 1", "3 2"]);
+  });
+
+  test("of any topics: distinct brokers; leaders, replicas and those who take over are level within a topic, and over topics", () => {
+    const topic = fc.record({
+      partitions: fc.integer({ min: 1, max: 40 }),
+      replicationFactor: fc.integer({ min: 1, max: 5 }),
+    });
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 5, max: 8 }),
+        fc.array(topic, { minLength: 1, maxLength: 6 }),
+        (brokers, topics) => {
+          const nodeIds = Array.from({ length: brokers }, (_, at) => at + 1);
+          const history = History.started(nodeIds);
+          topics.forEach((options, at) => {
+            const lists = history.create(`t${at}`, options).partitions.map(({ replicas }) => replicas);
+            expect(lists.every((list) => new Set(list).size === options.replicationFactor)).toBe(true);
+            expect(
+              spread(
+                nodeIds,
+                lists.map(([first]) => first ?? -1),
+              ),
+            ).toBeLessThanOrEqual(1);
+            expect(spread(nodeIds, lists.flat())).toBeLessThanOrEqual(2);
+          });
+          const firsts = nodeIds.map((nodeId) => history.image.firstCount(node(nodeId)));
+          expect(Math.max(...firsts) - Math.min(...firsts)).toBeLessThanOrEqual(1);
+          const held = nodeIds.map((nodeId) => history.image.heldCount(node(nodeId)));
+          expect(Math.max(...held) - Math.min(...held)).toBeLessThanOrEqual(topics.length + 1);
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  test("when a broker goes, what it led is spread over the others", () => {
+    const history = History.started([1, 2, 3, 4, 5]);
+    history.create("a", { partitions: 60, replicationFactor: 3 });
+    history.fence(1);
+    const led = [2, 3, 4, 5].map((nodeId) => history.image.ledCount(node(nodeId)));
+    expect(led.reduce((sum, count) => sum + count)).toBe(60);
+    expect(Math.max(...led) - Math.min(...led)).toBeLessThanOrEqual(2);
+  });
+});
+
+/** How far apart the most and the least named are. */
+function spread(nodeIds: readonly number[], named: readonly number[]): number {
+  const counts = nodeIds.map((nodeId) => named.filter((each) => each === nodeId).length);
+  return Math.max(...counts) - Math.min(...counts);
+}
 
 describe("deletion", () => {
   test("marked, then removed, and only then is the name free", () => {
@@ -270,7 +376,7 @@ describe("deletion", () => {
     history.unfence(1);
     for (let id = 1; id <= TOMBSTONES_MAX; id++) {
       const topicId = topicIdOf(id);
-      const topic = { topicId, name: `t${id}`, configs: {}, replicationFactor: 1, minIsr: 1, replicas: [[node(1)]] };
+      const topic = { topicId, name: `t${id}`, configs: {}, replicationFactor: 1, replicas: [[node(1)]] };
       history.force(
         { type: "topic", version: 1, ...topic, timestampMs: 1 },
         { type: "delete-topic", version: 1, topicId },
@@ -288,7 +394,7 @@ describe("deletion", () => {
 
 describe("records that nobody should have written", () => {
   const topic = { type: "topic", version: 1, topicId: topicIdOf(1), name: "a", configs: {} } as const;
-  const more = { replicationFactor: 1, minIsr: 1, timestampMs: 1 };
+  const more = { replicationFactor: 1, timestampMs: 1 };
 
   test.each([
     ["no replica", [[]]],
