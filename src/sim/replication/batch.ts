@@ -1,0 +1,33 @@
+// One batch of records of the model: an object that all replicas share, so that equal contents are the same object.
+import type { RequiredAcks } from "../../replication/types.ts";
+
+/** Made by a producer; the leader that appends it gives it its place, once. */
+export class SimBatch {
+  readonly number: number;
+  readonly recordCount: number;
+  readonly acks: RequiredAcks;
+  baseOffset = -1;
+  /** Exclusive. */
+  endOffset = -1;
+  epoch = -1;
+  /** Its producer was told that acks=all holds. */
+  isPromised = false;
+
+  constructor(number: number, { recordCount, acks }: { readonly recordCount: number; readonly acks: RequiredAcks }) {
+    this.number = number;
+    this.recordCount = recordCount;
+    this.acks = acks;
+  }
+}
+
+/** Place in a list of contiguous batches of the first one that ends above `offset`; the list's length when there is none. */
+export function placeOf(batches: readonly SimBatch[], offset: number): number {
+  let low = 0;
+  let high = batches.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((batches[middle] as SimBatch).endOffset <= offset) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,138 @@
+// The faults are over, for all or for a core alone: what can go on must go on (44, 45), and the replicas must be the same again.
+import type { Rng } from "../../base/rng.ts";
+import type { PartitionImage } from "../../metadata/image.ts";
+import type { NodeId } from "../../model/ids.ts";
+import { ReplicationBroken } from "./checker.ts";
+import type { SimNode } from "./node.ts";
+import { CONTROLLER, type ReplicationWorld } from "./world.ts";
+
+const MEET_MS = 1_000;
+const SETTLE_MS = 10_000;
+const STEADY_MS = 2_500;
+
+export function liveness(world: ReplicationWorld, rng: Rng): void {
+  if (!world.controller.hasTopic) {
+    world.mark("never began");
+    return;
+  }
+  world.isCalm = true;
+  world.heal();
+  world.controller.comeBack();
+  for (const node of world.nodes) heal(node);
+  // Who is there, and what the controller knows of it, agree again.
+  world.runUntil(world.timeMs + MEET_MS);
+  const core = rng.chance(0.5) ? new Set(world.nodes) : chooseCore(world, rng);
+  const isAll = core.size === world.nodes.length;
+  world.mark(isAll ? "all heal" : "only a core heals");
+  for (const node of world.nodes) if (!core.has(node)) leaveBroken(world, rng, node);
+  world.runUntil(world.timeMs + SETTLE_MS);
+  rescue(world);
+  const before = world.controller.partitions.map(({ index }) => world.checker.committedEnd(index));
+  world.runUntil(world.timeMs + STEADY_MS);
+  for (const record of world.controller.partitions) {
+    const progress = world.checker.committedEnd(record.index) - (before[record.index] ?? 0);
+    checkPartition(world, { record, core, progress });
+  }
+  world.isQuiet = true;
+  world.runUntil(world.timeMs + STEADY_MS);
+  for (const record of world.controller.partitions) checkEqual(world, record, core);
+}
+
+function heal(node: SimNode): void {
+  node.syncFactor = 1;
+  node.isDiskFull = false;
+  node.resume();
+  node.stay();
+  if (!node.isUp) node.start();
+}
+
+/** For ever: down, or cut off from everybody. */
+function leaveBroken(world: ReplicationWorld, rng: Rng, node: SimNode): void {
+  if (rng.chance(0.5)) {
+    node.kill();
+    return;
+  }
+  for (const other of [CONTROLLER, ...world.nodes.map(({ nodeId }) => nodeId)]) {
+    if (other === node.nodeId) continue;
+    world.cut(node.nodeId, other);
+    world.cut(other, node.nodeId);
+  }
+}
+
+/** Some nodes that can go on with every partition; as few as the seed likes. */
+function chooseCore(world: ReplicationWorld, rng: Rng): Set<SimNode> {
+  const isEnough = (nodes: ReadonlySet<SimNode>): boolean =>
+    world.controller.partitions.every((record) => {
+      const inside = (members: readonly NodeId[]): SimNode[] =>
+        members.map((member) => world.node(member)).filter((node) => nodes.has(node));
+      const heirs = inside([...record.isr, ...record.elr]).filter((node) => !node.hurt.has(record.index));
+      return inside(record.replicas).length >= record.minIsr && heirs.length > 0;
+    });
+  let core = new Set(world.nodes);
+  for (const node of world.nodes) {
+    const fewer = new Set(core);
+    fewer.delete(node);
+    if (rng.chance(0.7) && isEnough(fewer)) core = fewer;
+  }
+  return core;
+}
+
+/** An operator gives up what nobody has any more: only where nobody may lead (the checker knows why). */
+function rescue(world: ReplicationWorld): void {
+  let isNeeded = false;
+  for (const { index, leader, isr, elr } of world.controller.partitions) {
+    if (leader !== null || isr.length + elr.length > 0) continue;
+    isNeeded = true;
+    world.mark("rescued by an operator");
+    world.controller.elect(index, "unclean");
+  }
+  if (isNeeded) world.runUntil(world.timeMs + SETTLE_MS);
+}
+
+function checkPartition(
+  world: ReplicationWorld,
+  {
+    record,
+    core,
+    progress,
+  }: { readonly record: PartitionImage; readonly core: ReadonlySet<SimNode>; readonly progress: number },
+): void {
+  const { index, leader, isr, replicas, minIsr } = record;
+  const isAll = core.size === world.nodes.length;
+  const invariant = isAll ? 44 : 45;
+  const there = replicas.filter((member) => core.has(world.node(member)));
+  const state = `partition ${index}: leader ${leader ?? "none"}, ISR [${isr.join(" ")}], ELR [${record.elr.join(" ")}], min ISR ${minIsr}`;
+  if (leader === null) throw new ReplicationBroken(invariant, `nobody leads after all has healed; ${state}`);
+  const missing = there.filter((member) => !isr.includes(member));
+  if (missing.length > 0)
+    throw new ReplicationBroken(invariant, `nodes ${missing.join(" ")} are not in sync; ${state}`);
+  const isStalled = there.length < minIsr;
+  if (progress <= 0 && !isStalled) throw new ReplicationBroken(invariant, `nothing is committed; ${state}`);
+}
+
+/** Nothing is produced any more: whoever is in sync has the same log, all of it below the high watermark. */
+function checkEqual(
+  world: ReplicationWorld,
+  { index, isr, leader, minIsr }: PartitionImage,
+  core: ReadonlySet<SimNode>,
+): void {
+  const model = leader === null ? undefined : world.node(leader).replica(index);
+  if (model === undefined) throw new ReplicationBroken(44, `nobody leads partition ${index}`);
+  const { endOffset } = model.log;
+  for (const member of isr) {
+    if (!core.has(world.node(member))) continue;
+    const replica = world.node(member).replica(index);
+    const isSame =
+      replica !== undefined &&
+      replica.log.durableEnd === endOffset &&
+      replica.batches.length === model.batches.length &&
+      replica.batches.every((batch, at) => batch === model.batches[at]);
+    if (!isSame) throw new ReplicationBroken(3, `node ${member} has not what node ${leader} has of partition ${index}`);
+    const { highWatermark } = replica.core;
+    if (isr.length >= minIsr && highWatermark !== endOffset)
+      throw new ReplicationBroken(
+        44,
+        `node ${member} knows ${highWatermark} of ${endOffset} of partition ${index} to be committed, and nothing moves`,
+      );
+  }
+}

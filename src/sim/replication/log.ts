@@ -1,0 +1,70 @@
+// The log of one replica as its process sees it: what is accepted, written and durable (D-34).
+import type { LogEnds } from "../../replication/types.ts";
+import type { Offset } from "../../model/ids.ts";
+import type { SimBatch } from "./batch.ts";
+import { placeOf } from "./batch.ts";
+import { LogState } from "./disk.ts";
+import type { Pending } from "./journal.ts";
+
+export class SimLog {
+  state: LogState;
+  writtenEnd: number;
+  durableEnd: number;
+  truncations = 0;
+
+  constructor(recovered: LogState) {
+    this.state = recovered.copy();
+    this.writtenEnd = recovered.endOffset;
+    this.durableEnd = recovered.endOffset;
+  }
+
+  get endOffset(): number {
+    return this.state.endOffset;
+  }
+
+  get ends(): LogEnds {
+    const { endOffset, writtenEnd, durableEnd, truncations } = this;
+    return {
+      endOffset: endOffset as Offset,
+      writtenEnd: writtenEnd as Offset,
+      durableEnd: durableEnd as Offset,
+      truncations,
+    };
+  }
+
+  cut(toOffset: number): void {
+    this.state.cut(toOffset);
+    this.truncations++;
+    this.writtenEnd = Math.min(this.writtenEnd, this.state.endOffset);
+    this.durableEnd = Math.min(this.durableEnd, this.state.endOffset);
+  }
+
+  reset(fromOffset: number): void {
+    this.state.apply({ kind: "reset", fromOffset });
+    this.truncations++;
+    this.writtenEnd = fromOffset;
+    this.durableEnd = fromOffset;
+  }
+
+  wrote({ op, truncations }: Pending): void {
+    if (op.kind === "append" && truncations === this.truncations)
+      this.writtenEnd = Math.max(this.writtenEnd, op.batch.endOffset);
+  }
+
+  synced({ op, truncations }: Pending): void {
+    if (op.kind === "append" && truncations === this.truncations)
+      this.durableEnd = Math.max(this.durableEnd, op.batch.endOffset);
+  }
+
+  /** At most `max` whole batches of [from, end). */
+  read(from: number, end: number, max: number): SimBatch[] {
+    const { batches } = this.state;
+    const found: SimBatch[] = [];
+    for (let at = placeOf(batches, from); at < batches.length && found.length < max; at++) {
+      const batch = batches[at] as SimBatch;
+      if (batch.endOffset > end) break;
+      found.push(batch);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,556 @@
+// One replica of one partition in one process: its core, its log, and the host's duties around them.
+import type { PartitionImage } from "../../metadata/image.ts";
+import type { LeaderEpoch, NodeId, Offset } from "../../model/ids.ts";
+import type { ErrorName } from "../../model/errors.ts";
+import { PartitionCore } from "../../replication/partition-core.ts";
+import type {
+  Eligible,
+  EpochStart,
+  FetchedBatch,
+  PartitionEffect,
+  PartitionEvent,
+  Verdict,
+  WaitingProduce,
+} from "../../replication/types.ts";
+import { assertNever } from "../../base/assert.ts";
+import { SimBatch } from "./batch.ts";
+import type { WatchedReplica } from "./checker.ts";
+import type { LogOp, PlatterLog } from "./disk.ts";
+import type { Pending } from "./journal.ts";
+import { SimLog } from "./log.ts";
+import type { SimNode } from "./node.ts";
+import type { BulkConnection, DurableReport, FetchPosition } from "./streams.ts";
+import type { ReplicationWorld } from "./world.ts";
+
+type Effect = PartitionEffect<SimBatch, SimBatch>;
+type Event = PartitionEvent<SimBatch, SimBatch>;
+export type IsrProposal = Extract<Effect, { kind: "propose-isr" }>;
+
+/** A follower's position at its leader. */
+export interface Request {
+  readonly connection: BulkConnection;
+  readonly position: FetchPosition;
+  readonly isAdded: boolean;
+}
+
+interface Parked extends Request {
+  sentHighWatermark: number;
+}
+
+interface Waiting {
+  readonly waiting: WaitingProduce<SimBatch>;
+  readonly untilMs: number;
+}
+
+export class SimReplica implements WatchedReplica {
+  readonly node: SimNode;
+  readonly partition: number;
+  readonly name: string;
+  readonly life: number;
+  readonly core: PartitionCore<SimBatch, SimBatch>;
+  log: SimLog;
+  /** The record that the core was given last. */
+  record: PartitionImage | undefined;
+  isDamaged: boolean;
+  /** A change of the log is under way: no other role begins before it is done. */
+  #isBusy = false;
+  #wanted: PartitionImage | undefined;
+  #isGiven = false;
+  #eligible: Eligible = new Map();
+  #verdict: Verdict | undefined;
+  #seenHighWatermark = 0;
+  #isNotifying = false;
+  readonly #parked = new Map<NodeId, Parked>();
+  #heldBack: Request[] = [];
+  #waiting: Waiting[] = [];
+  readonly #world: ReplicationWorld;
+
+  constructor(world: ReplicationWorld, node: SimNode, partition: number) {
+    this.#world = world;
+    this.node = node;
+    this.partition = partition;
+    this.life = node.life;
+    this.name = `node ${node.nodeId} p${partition}`;
+    const { lagMaxMs, backoffMs } = world.swarm;
+    this.core = new PartitionCore<SimBatch, SimBatch>({ self: node.nodeId, lagMaxMs, backoffMs });
+    this.log = new SimLog(this.#platter.state);
+    this.isDamaged = this.#platter.isDamaged;
+    this.#load();
+  }
+
+  get nodeId(): NodeId {
+    return this.node.nodeId;
+  }
+  get batches(): readonly SimBatch[] {
+    return this.log.state.batches;
+  }
+  get epochs(): readonly EpochStart[] {
+    return this.log.state.epochs;
+  }
+  get writtenEnd(): number {
+    return this.log.writtenEnd;
+  }
+  get #platter(): PlatterLog {
+    return this.node.disk.logs[this.partition] as PlatterLog;
+  }
+  /** As the node's metadata says. */
+  get wanted(): PartitionImage | undefined {
+    return this.#wanted;
+  }
+  get isFollower(): boolean {
+    return this.core.role === "follower";
+  }
+
+  // --- steps
+
+  step(event: Event): void {
+    const effects = this.core.step(event);
+    this.#watch();
+    for (const effect of effects) this.#carryOut(effect);
+    this.#notify();
+  }
+
+  #load(): void {
+    const { state } = this.log;
+    const highWatermark = this.#platter.loadedHighWatermark as Offset;
+    this.#seenHighWatermark = highWatermark;
+    this.step({
+      kind: "load",
+      ends: this.log.ends,
+      startOffset: state.startOffset as Offset,
+      epochs: this.epochs,
+      highWatermark,
+    });
+  }
+
+  #watch(): void {
+    const { core } = this;
+    if (core.role !== "stand-by") this.#world.checker.believes(this, core);
+    const { highWatermark } = core;
+    const from = this.#seenHighWatermark;
+    if (highWatermark > from && core.role !== "stand-by") {
+      const { checker } = this.#world;
+      if (core.role === "leader") checker.leaderHighWatermark(this, { from, to: highWatermark });
+      else checker.followerHighWatermark(this, { from, to: highWatermark });
+    }
+    this.#seenHighWatermark = highWatermark;
+  }
+
+  #carryOut(effect: Effect): void {
+    switch (effect.kind) {
+      case "append":
+        return this.#append(effect);
+      case "answer":
+        return this.#answer(effect.token, effect.error);
+      case "high-watermark":
+        return undefined;
+      case "append-fetched":
+        return this.#appendFetched(effect.batches);
+      case "truncate":
+        return this.#truncate(effect.toOffset);
+      case "restart-log":
+        return this.#restart(effect.fromOffset);
+      case "fetch":
+        return this.node.streams.fetch(this.partition, effect);
+      case "report":
+        return this.#report(effect);
+      case "propose-isr":
+        return this.node.proposals.propose(this.partition, effect);
+      case "fetch-verdict":
+        this.#verdict = effect.verdict;
+        return undefined;
+      case "damaged":
+        return this.damage(effect.reason);
+      default:
+        return assertNever(effect);
+    }
+  }
+
+  // --- the log
+
+  #journal(op: LogOp, onDurable?: () => void): void {
+    const { partition, log } = this;
+    this.node.journal.add({ log: partition, op, replica: this, truncations: log.truncations, onDurable });
+  }
+
+  #append({ token, baseOffset, lastOffset, leaderEpoch, waiting }: Extract<Effect, { kind: "append" }>): void {
+    token.baseOffset = baseOffset;
+    token.endOffset = lastOffset + 1;
+    token.epoch = leaderEpoch;
+    this.#world.checker.leaderAppends(this, token);
+    this.#put(token);
+    if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
+  }
+
+  #put(batch: SimBatch): void {
+    this.#world.checker.appends(this, batch);
+    this.#world.hash.u32(batch.number);
+    const op = { kind: "append", batch, before: this.batches.at(-1) } as const;
+    this.log.state.apply(op);
+    this.#journal(op);
+  }
+
+  #appendFetched(batches: readonly FetchedBatch<SimBatch>[]): void {
+    for (const { body } of batches) this.#put(body);
+  }
+
+  #truncate(toOffset: number): void {
+    this.#world.trace(() => `${this.name} truncates ${this.log.endOffset} to ${toOffset}`);
+    this.#world.mark(toOffset < this.log.endOffset ? "records truncated" : "epochs truncated");
+    this.#world.checker.truncates(this, { toOffset, highWatermark: this.core.highWatermark });
+    this.log.cut(toOffset);
+    this.#whileBusy({ kind: "truncate", toOffset }, () => {
+      this.step({ kind: "truncated", ends: this.log.ends, epochs: this.epochs });
+    });
+    this.#world.onDelicate?.(this, "truncate");
+  }
+
+  #restart(fromOffset: number): void {
+    this.#world.mark("log restarted");
+    this.log.reset(fromOffset);
+    this.#whileBusy({ kind: "reset", fromOffset }, () => {
+      this.step({ kind: "restarted", ends: this.log.ends, startOffset: fromOffset as Offset });
+    });
+  }
+
+  #whileBusy(op: LogOp, done: () => void): void {
+    this.#isBusy = true;
+    this.#journal(op, () => {
+      this.#isBusy = false;
+      done();
+      this.#settle();
+    });
+  }
+
+  wrote(): void {
+    const { writtenEnd, truncations } = this.log;
+    if (this.isDamaged) return;
+    this.step({ kind: "written", endOffset: writtenEnd as Offset, truncations });
+  }
+
+  synced(): void {
+    const { durableEnd, truncations } = this.log;
+    if (this.isDamaged) return;
+    this.step({ kind: "durable", endOffset: durableEnd as Offset, truncations });
+  }
+
+  /** `queued`: what is behind the refused records. Epochs are opened all the same (D-18). */
+  refused(queued: readonly Pending[]): void {
+    this.#world.mark("append refused");
+    const { log } = this;
+    log.state = this.node.disk.written(this.partition);
+    for (const { replica, op } of queued) if (replica === this && op.kind !== "append") log.state.apply(op);
+    if (this.isDamaged) return;
+    this.step({
+      kind: "refused",
+      fromOffset: log.endOffset as Offset,
+      truncations: log.truncations,
+      epochs: this.epochs,
+      nowMs: this.node.nowMs,
+    });
+  }
+
+  /** The log gives and takes nothing from here on (D-17). */
+  damage(reason: string): void {
+    this.#world.trace(() => `${this.name} is damaged: ${reason}`);
+    this.#world.mark("replica damaged");
+    this.isDamaged = true;
+    this.#platter.isDamaged = true;
+    this.#settle();
+    this.node.heartbeatSoon();
+  }
+
+  // --- roles
+
+  onRecord(
+    record: PartitionImage,
+    { isGiven, eligible }: { readonly isGiven: boolean; readonly eligible: Eligible },
+  ): void {
+    this.#wanted = record;
+    this.#isGiven = isGiven;
+    this.#eligible = eligible;
+    this.#settle();
+  }
+
+  /** Makes the core what the metadata says, as far as the log allows now (R-67). */
+  #settle(): void {
+    const wanted = this.#wanted;
+    if (wanted === undefined) return;
+    if (this.isDamaged) return this.#leaveDamaged(wanted);
+    const isLeader = wanted.leader === this.nodeId;
+    if (wanted.leader === null || (isLeader && !this.#isGiven)) return this.#standBy("LEADER_NOT_AVAILABLE");
+    const isSameRole = this.core.role === (isLeader ? "leader" : "follower");
+    if (isSameRole && this.record?.leaderEpoch === wanted.leaderEpoch) return this.#sameEpoch(wanted);
+    if (this.#isBusy || this.core.role === "leader") this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    if (this.#isBusy) return;
+    if (isLeader) this.#openEpoch(wanted.leaderEpoch);
+    else this.#follow(wanted);
+  }
+
+  #standBy(error: ErrorName): void {
+    if (this.core.role === "stand-by") return;
+    this.step({ kind: "stand-by", error });
+    this.#roleChanged();
+  }
+
+  #sameEpoch(wanted: PartitionImage): void {
+    if (this.record === wanted) return;
+    this.record = wanted;
+    this.step({ kind: "record", record: wanted, eligible: this.#eligible, nowMs: this.node.nowMs });
+  }
+
+  #follow(record: PartitionImage): void {
+    this.record = record;
+    this.step({ kind: "follow", record, nowMs: this.node.nowMs });
+    this.#roleChanged();
+  }
+
+  /** R-9: durable before anything is appended in it. */
+  #openEpoch(epoch: LeaderEpoch): void {
+    this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    this.log.state.apply({ kind: "epoch", epoch });
+    this.#whileBusy({ kind: "epoch", epoch }, () => {
+      this.step({ kind: "epoch-opened", leaderEpoch: epoch });
+      const wanted = this.#wanted;
+      if (this.isDamaged || wanted?.leaderEpoch !== epoch || wanted.leader !== this.nodeId || !this.#isGiven) return;
+      this.#lead(wanted);
+    });
+  }
+
+  #lead(record: PartitionImage): void {
+    this.record = record;
+    this.#world.trace(
+      () => `${this.name} leads epoch ${record.leaderEpoch}, ISR [${record.isr.join(" ")}], end ${this.log.endOffset}`,
+    );
+    this.#world.checker.leads(this, this.core.highWatermark);
+    this.step({ kind: "lead", record, eligible: this.#eligible, nowMs: this.node.nowMs });
+    this.#roleChanged();
+    this.#world.onDelicate?.(this, "lead");
+  }
+
+  /** D-17: dropped and fetched whole, once it counts nowhere and somebody else leads. */
+  #leaveDamaged({ isr, elr, leader }: PartitionImage): void {
+    if (this.core.role !== "stand-by") this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    const counts = isr.includes(this.nodeId) || elr.includes(this.nodeId);
+    if (counts || leader === null || leader === this.nodeId || this.#isBusy) return;
+    if (!this.node.isDamageKnown(this.partition)) return;
+    this.log.reset(0);
+    this.#world.mark("replica refetched");
+    this.#whileBusy({ kind: "reset", fromOffset: 0 }, () => {
+      this.isDamaged = false;
+      this.node.damageEnded(this.partition);
+      this.#load();
+    });
+  }
+
+  /** What the controller knows of the damage may be news. */
+  lookAgain(): void {
+    this.#settle();
+  }
+
+  #roleChanged(): void {
+    const again: Request[] = [...this.#parked.values(), ...this.#heldBack];
+    this.#parked.clear();
+    this.#heldBack = [];
+    for (const request of again) this.serve(request);
+  }
+
+  // --- as a leader
+
+  produce(batch: SimBatch): void {
+    this.step({ kind: "produce", token: batch, recordCount: batch.recordCount, acks: batch.acks, leaderEpoch: -1 });
+  }
+
+  #answer(batch: SimBatch, error: ErrorName): void {
+    this.#world.hash.text(error);
+    this.#world.mark(`answer ${error}`);
+    if (error === "NONE") this.#world.checker.acknowledged(this, batch);
+  }
+
+  /** A consumer asks for the end of the partition. */
+  listLatest(): void {
+    if (this.core.role === "leader" && this.core.knowsLatest)
+      this.#world.checker.tellsEnd(this, this.core.highWatermark);
+  }
+
+  tick(): void {
+    const { nowMs } = this.node;
+    if (this.isDamaged) return;
+    this.step({ kind: "tick", eligible: this.#eligible, nowMs });
+    const due = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs <= nowMs);
+    this.#waiting = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs > nowMs);
+    for (const { waiting } of due) this.step({ kind: "deadline", waiting });
+  }
+
+  isrChangeRefused(partitionEpoch: number, error: ErrorName): void {
+    this.step({ kind: "isr-change-refused", partitionEpoch, error });
+  }
+
+  sessionEnded(connection: BulkConnection): void {
+    const follower = connection.follower.nodeId;
+    if (this.#parked.get(follower)?.connection === connection) this.#parked.delete(follower);
+    this.#heldBack = this.#heldBack.filter((request) => request.connection !== connection);
+    this.step({ kind: "session-ended", follower, sessionId: connection.sessionId, nowMs: this.node.nowMs });
+  }
+
+  reported(
+    connection: BulkConnection,
+    { leaderEpoch, durableEnd }: Pick<DurableReport, "leaderEpoch" | "durableEnd">,
+  ): void {
+    const { follower, brokerEpoch, sessionId } = connection;
+    const { nowMs } = this.node;
+    const eligible = this.#eligible;
+    this.step({
+      kind: "durable-report",
+      follower: follower.nodeId,
+      brokerEpoch,
+      sessionId,
+      leaderEpoch,
+      durableEnd,
+      eligible,
+      nowMs,
+    });
+  }
+
+  serve(request: Request): void {
+    const { connection, position, isAdded } = request;
+    const { follower, brokerEpoch, sessionId } = connection;
+    this.#verdict = undefined;
+    this.step({
+      kind: "follower-fetch",
+      follower: follower.nodeId,
+      brokerEpoch,
+      sessionId,
+      isAdded,
+      leaderEpoch: position.leaderEpoch,
+      fetchOffset: position.fetchOffset,
+      lastFetchedEpoch: position.lastFetchedEpoch,
+      eligible: this.#eligible,
+      nowMs: this.node.nowMs,
+    });
+    const verdict = this.#verdict as Verdict | undefined;
+    if (verdict === undefined) throw new RangeError(`${this.name} has no verdict about a fetch`);
+    this.#parked.delete(follower.nodeId);
+    this.#obey(request, verdict);
+  }
+
+  #obey(request: Request, verdict: Verdict): void {
+    switch (verdict.kind) {
+      case "read":
+        return this.#read({ ...request, sentHighWatermark: -1 }, verdict.isFirst);
+      case "diverging":
+        this.#world.mark("divergence told");
+        return this.#reply(request, { diverging: { epoch: verdict.epoch, endOffset: verdict.endOffset } });
+      case "refused": {
+        const { error } = verdict;
+        this.#world.mark(`fetch refused: ${error}`);
+        const isWaiting = error === "UNKNOWN_LEADER_EPOCH" || error === "NOT_LEADER_OR_FOLLOWER";
+        if (isWaiting && this.#world.swarm.holdsBack) this.#heldBack.push(request);
+        else this.#reply(request, { error });
+        return;
+      }
+    }
+  }
+
+  #read(request: Parked, isFirst: boolean): void {
+    const { core, log } = this;
+    const { fetchOffset } = request.position;
+    const batches = log.read(fetchOffset, core.writtenEnd, this.#world.swarm.batchesPerAnswer);
+    const follower = request.connection.follower.nodeId;
+    if (batches.length === 0) this.#parked.set(follower, request);
+    if (batches.length === 0 && !isFirst) return;
+    request.sentHighWatermark = core.highWatermark;
+    this.#reply(request, { batches });
+  }
+
+  #reply(
+    { connection, position }: Request,
+    answer: {
+      readonly batches?: readonly SimBatch[];
+      readonly diverging?: { readonly epoch: number; readonly endOffset: Offset };
+      readonly error?: ErrorName;
+    },
+  ): void {
+    const { core, partition } = this;
+    const isData = answer.batches !== undefined;
+    const batches = (answer.batches ?? []).map(
+      (body): FetchedBatch<SimBatch> => ({
+        baseOffset: body.baseOffset as Offset,
+        lastOffset: (body.endOffset - 1) as Offset,
+        epoch: body.epoch as LeaderEpoch,
+        body,
+      }),
+    );
+    const { fetchOffset, leaderEpoch } = position;
+    const highWatermark = isData ? core.highWatermark : -1;
+    const logStartOffset = this.log.state.startOffset;
+    const { diverging, error } = answer;
+    this.#world.trace(
+      () =>
+        `${this.nodeId} -> ${connection.follower.nodeId} p${partition} answers ${fetchOffset}: ${error ?? (diverging === undefined ? `${batches.length} batches, mark ${highWatermark}` : `diverging ${diverging.epoch}, ${diverging.endOffset}`)}`,
+    );
+    connection.toFollower(() => {
+      const { follower } = connection;
+      if (!follower.streams.isPresent(connection) && !this.#world.swarm.passesOldAnswers) return;
+      follower.replica(partition)?.step({
+        kind: "fetched",
+        leaderEpoch,
+        fetchOffset,
+        highWatermark,
+        logStartOffset,
+        batches,
+        diverging,
+        error,
+        nowMs: follower.nowMs,
+      });
+    });
+  }
+
+  /** Whoever waits for more hears of it; of a high watermark alone a little later, many rises at once. */
+  #notify(): void {
+    if (this.#parked.size === 0 || this.core.role !== "leader") return;
+    const { writtenEnd, highWatermark } = this.core;
+    for (const [follower, request] of this.#parked) {
+      if (writtenEnd > request.position.fetchOffset) {
+        this.#parked.delete(follower);
+        this.#read(request, false);
+      } else if (highWatermark > request.sentHighWatermark) this.#tellHighWatermark();
+    }
+  }
+
+  #tellHighWatermark(): void {
+    if (this.#isNotifying) return;
+    this.#isNotifying = true;
+    const { life } = this.node;
+    this.#world.at(this.#world.network.below(25), () => {
+      if (this.node.life !== life) return;
+      this.node.whenRunning(() => {
+        this.#isNotifying = false;
+        const { highWatermark, role } = this.core;
+        if (role !== "leader") return;
+        for (const request of this.#parked.values()) {
+          if (request.sentHighWatermark >= highWatermark) continue;
+          request.sentHighWatermark = highWatermark;
+          this.#reply(request, { batches: [] });
+        }
+      });
+    });
+  }
+
+  // --- as a follower
+
+  #report(report: DurableReport): void {
+    const { durableEnd } = report;
+    this.#world.checker.reports(this, { durableEnd, platterEnd: this.#platter.state.endOffset });
+    this.node.streams.report(this.partition, this.record?.leader ?? null, report);
+    this.#world.onDelicate?.(this, "report");
+  }
+
+  sessionStarted(): void {
+    this.step({ kind: "session-started", nowMs: this.node.nowMs });
+  }
+
+  checkpoint(): void {
+    if (!this.isDamaged) this.#platter.noteHighWatermark(this.core.highWatermark);
+  }
+}

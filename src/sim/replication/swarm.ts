@@ -1,0 +1,127 @@
+// What one seed tries: drawn once, printed first. Each kind of fault is off in half of the seeds.
+import type { Rng } from "../../base/rng.ts";
+
+/** Kinds of faults, each with its mean time between two in ms; 0 = off. */
+export const FAULTS = [
+  "isolate",
+  "halves",
+  "oneWay",
+  "fromController",
+  "breakLinks",
+  "crash",
+  "crashLeader",
+  "powerLoss",
+  "powerLossOfAll",
+  "quickRestart",
+  "restartInOrder",
+  "pause",
+  "pauseLeader",
+  "slowDisk",
+  "fullDisk",
+  "wipe",
+  "oldDisk",
+  "damage",
+  "controllerOutage",
+  "minIsr",
+  "preferred",
+  "unclean",
+] as const;
+export type FaultKind = (typeof FAULTS)[number];
+
+export interface ReplicationSwarm {
+  readonly nodes: number;
+  readonly partitions: number;
+  readonly replicationFactor: number;
+  /** undefined: the majority of the replication factor. */
+  readonly minIsr: number | undefined;
+  readonly safetyMs: number;
+  readonly faultMeanMs: Readonly<Record<FaultKind, number>>;
+  // The control connections: to the controller and back.
+  readonly controlDelayMsMean: number;
+  readonly controlLossChance: number;
+  readonly controlLateChance: number;
+  /** How late a committed record reaches a broker. */
+  readonly metadataDelayMsMean: number;
+  /** A broker looks at each applied record; otherwise only at the last of those that came together. */
+  readonly isStepwise: boolean;
+  // The bulk connections: from followers to leaders and back.
+  readonly bulkDelayMsMean: number;
+  /** Chance that what was on its way on a connection that broke comes late, not never (N3). */
+  readonly lateBytesChance: number;
+  /** Answers of older sessions reach the core, which must tell by itself. */
+  readonly passesOldAnswers: boolean;
+  /** What a leader cannot serve yet waits for its role instead of being refused. */
+  readonly holdsBack: boolean;
+  readonly batchesPerAnswer: number;
+  // Disks.
+  readonly writeMs: number;
+  readonly syncMsMean: number;
+  readonly slowSyncChance: number;
+  readonly checkpointMsMean: number;
+  // Producers.
+  readonly produceMeanMs: number;
+  readonly deadlineMs: number;
+  /** Chance that a batch is sent with acks=1; another one in ten of these with acks=0. */
+  readonly acksOneChance: number;
+  readonly zombieChance: number;
+  // Brokers and the controller.
+  readonly lagMaxMs: number;
+  readonly backoffMs: number;
+  readonly heartbeatMs: number;
+  readonly sessionMs: number;
+  /** Chance that a dead process is noticed at once by its refused connections (D-22). */
+  readonly refusedChance: number;
+  readonly balanceMs: number;
+  /** Chances of a crash at the moments that matter. */
+  readonly crashAtLead: number;
+  readonly crashAtTruncate: number;
+  readonly crashAtReport: number;
+  /** Seeds in which even the last good copy may be lost: then the partition must stop, and an operator goes on. */
+  readonly goesBeyondAtlas: boolean;
+}
+
+export function drawSwarm(rng: Rng): ReplicationSwarm {
+  const faultMeanMs = Object.fromEntries(
+    FAULTS.map((kind) => [kind, rng.chance(0.5) ? 0 : Math.round(700 * 16 ** (rng.below(1000) / 1000))]),
+  ) as Record<FaultKind, number>;
+  // What an operator seldom does: in a seed with it most of the other checks hold their breath.
+  if (rng.chance(0.7)) faultMeanMs.unclean = 0;
+  const nodes = rng.pick([1, 2, 3, 3, 3, 3, 4, 5]);
+  const replicationFactor = rng.chance(0.8) ? nodes : rng.between(1, nodes);
+  return {
+    nodes,
+    partitions: rng.pick([1, 1, 2, 3]),
+    replicationFactor,
+    minIsr: rng.chance(0.5) ? undefined : rng.between(1, Math.min(3, replicationFactor)),
+    safetyMs: rng.between(15_000, 30_000),
+    faultMeanMs,
+    controlDelayMsMean: rng.pick([0.5, 2, 20]),
+    controlLossChance: rng.chance(0.5) ? 0 : rng.pick([0.02, 0.2]),
+    controlLateChance: rng.chance(0.5) ? 0 : rng.pick([0.02, 0.2]),
+    metadataDelayMsMean: rng.pick([1, 5, 50, 300]),
+    isStepwise: rng.chance(0.5),
+    bulkDelayMsMean: rng.pick([0.3, 1, 5, 30]),
+    lateBytesChance: rng.chance(0.5) ? 0 : rng.pick([0.2, 0.8]),
+    passesOldAnswers: rng.chance(0.5),
+    holdsBack: rng.chance(0.5),
+    batchesPerAnswer: rng.pick([1, 3, 20]),
+    writeMs: rng.pick([0.05, 0.3, 2]),
+    syncMsMean: rng.pick([0.5, 3, 15]),
+    slowSyncChance: rng.chance(0.5) ? 0 : 0.02,
+    checkpointMsMean: rng.pick([300, 2000]),
+    produceMeanMs: rng.pick([15, 40, 120]),
+    deadlineMs: rng.pick([500, 3000]),
+    acksOneChance: rng.pick([0, 0.1, 0.5]),
+    zombieChance: rng.pick([0.1, 0.5]),
+    lagMaxMs: rng.pick([300, 1000, 3000]),
+    backoffMs: rng.pick([100, 1000]),
+    heartbeatMs: rng.pick([100, 500]),
+    sessionMs: rng.pick([600, 1500, 3000]),
+    refusedChance: rng.chance(0.5) ? 0 : 0.8,
+    balanceMs: rng.pick([0, 500, 2000]),
+    crashAtLead: rng.chance(0.6) ? 0 : rng.pick([0.2, 0.6]),
+    crashAtTruncate: rng.chance(0.6) ? 0 : rng.pick([0.2, 0.6]),
+    crashAtReport: rng.chance(0.8) ? 0 : 0.01,
+    goesBeyondAtlas: rng.chance(0.05),
+  };
+}
