@@ -1,5 +1,6 @@
 // Which damaged replicas a broker tells the controller of, and which of them the controller has committed as such (D-17). Only these may be dropped and
-// begun anew: until then a wish to take the replica into the ISR, made when it was whole, may still be under way, and would be granted.
+// begun anew, and only in a later leader epoch than the one in which they were told of: until then a leader may still hold to their credit what they had,
+// and a wish to take them into the ISR for it would be granted.
 import { mutant } from "../base/mutant.ts";
 import type { MetadataImage } from "../metadata/image.ts";
 import { isCounted, type PartitionRef } from "../metadata/partition-decisions.ts";
@@ -12,17 +13,23 @@ const TOLD_MAX = 1_000;
 /** What one heartbeat says. */
 export interface DamageList {
   readonly damaged: BrokerHeartbeatRequest["damaged"];
-  readonly keys: readonly string[];
+  readonly told: readonly Told[];
   /** Left out for this once: the controller learns that the damage of before has ended. */
   readonly ended: readonly string[];
+}
+
+interface Told {
+  readonly key: string;
+  /** As the own image said when it was told. */
+  readonly leaderEpoch: number;
 }
 
 const keyOf = ({ topicId, partition }: PartitionRef): string => `${topicId}-${partition}`;
 
 export class DamageReports {
   readonly #damaged: () => Iterable<PartitionRef>;
-  /** Told, and committed. */
-  #known = new Set<string>();
+  /** Told, and committed; with the leader epoch of the moment before. */
+  #known = new Map<string, number>();
   readonly #ended = new Set<string>();
 
   /** `damaged`: every damaged replica of this broker, as of now. */
@@ -30,8 +37,9 @@ export class DamageReports {
     this.#damaged = damaged;
   }
 
-  isKnown(topicId: TopicId, partition: number): boolean {
-    return this.#known.has(keyOf({ topicId, partition }));
+  isKnown(image: MetadataImage, ref: PartitionRef): boolean {
+    const before = this.#known.get(keyOf(ref));
+    return before !== undefined && (leaderEpochOf(image, ref) > before || mutant("D-17e"));
   }
 
   /** The replica was dropped: whatever happens to its next log is another damage. */
@@ -48,26 +56,29 @@ export class DamageReports {
   }
 
   /** For the next heartbeat: those first that are not known. */
-  list(): DamageList {
+  list(image: MetadataImage): DamageList {
     const known: PartitionRef[] = [];
     const unknown: PartitionRef[] = [];
-    const stillKnown = new Set<string>();
+    const stillKnown = new Map<string, number>();
     for (const ref of this.#damaged()) {
       const key = keyOf(ref);
-      if (this.#known.has(key)) {
-        stillKnown.add(key);
+      const before = this.#known.get(key);
+      if (before !== undefined) {
+        stillKnown.set(key, before);
         known.push(ref);
       } else if (!this.#ended.has(key)) unknown.push(ref);
     }
     this.#known = stillKnown;
-    const told = [...unknown, ...known].slice(0, TOLD_MAX);
-    return { damaged: byTopic(told), keys: told.map(keyOf), ended: [...this.#ended] };
+    const refs = [...unknown, ...known].slice(0, TOLD_MAX);
+    const told = refs.map((ref): Told => ({ key: keyOf(ref), leaderEpoch: leaderEpochOf(image, ref) }));
+    return { damaged: byTopic(refs), told, ended: [...this.#ended] };
   }
 
   /** A heartbeat with this list was answered: the controller answers once it has committed what the list says. */
-  answered({ keys, ended }: DamageList): void {
+  answered({ told, ended }: DamageList): void {
     for (const key of ended) this.#ended.delete(key);
-    for (const key of keys) if (!this.#ended.has(key)) this.#known.add(key);
+    for (const { key, leaderEpoch } of told)
+      if (!this.#ended.has(key) && !this.#known.has(key)) this.#known.set(key, leaderEpoch);
   }
 
   /** Another broker epoch: told anew. */
@@ -75,6 +86,11 @@ export class DamageReports {
     this.#known.clear();
     this.#ended.clear();
   }
+}
+
+/** Of a partition that is gone there is nothing to wait for. */
+function leaderEpochOf(image: MetadataImage, { topicId, partition }: PartitionRef): number {
+  return image.topic(topicId)?.partitions[partition]?.leaderEpoch ?? Number.POSITIVE_INFINITY;
 }
 
 function byTopic(refs: readonly PartitionRef[]): BrokerHeartbeatRequest["damaged"] {

@@ -1,7 +1,7 @@
 // The replicas of this broker: carries their cores' effects out strictly in order (D-34), and turns storage's completions into events.
 import { assert, assertNever } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
-import type { PartitionImage } from "../metadata/image.ts";
+
 import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
 import { assignOffsets } from "../model/record-batch.ts";
@@ -14,6 +14,7 @@ import type {
   LogEnds,
   PartitionEffect,
   PartitionEvent,
+  PartitionRecord,
 } from "../replication/types.ts";
 import type { LogStore, ReplicaLog, StoreListener } from "../storage/types.ts";
 import type { TopicLimits } from "./effective-configs.ts";
@@ -148,14 +149,14 @@ export class ReplicaManager implements StoreListener {
   }
 
   /** In an epoch that the log has opened durably, and that was given to this incarnation (D-1). */
-  lead(replica: Replica, record: PartitionImage): void {
+  lead(replica: Replica, record: PartitionRecord): void {
     replica.record = record;
     this.#led.add(replica);
     this.step(replica, { kind: "lead", record, eligible: this.#eligible, nowMs: this.#nowMs });
     this.#roleChanged(replica, "leader");
   }
 
-  follow(replica: Replica, record: PartitionImage): void {
+  follow(replica: Replica, record: PartitionRecord): void {
     this.#led.delete(replica);
     replica.record = record;
     this.step(replica, { kind: "follow", record, nowMs: this.#nowMs });
@@ -163,7 +164,7 @@ export class ReplicaManager implements StoreListener {
   }
 
   /** The same leader epoch, other members or another min ISR. */
-  record(replica: Replica, record: PartitionImage): void {
+  record(replica: Replica, record: PartitionRecord): void {
     const before = replica.record;
     replica.record = record;
     this.step(replica, { kind: "record", record, eligible: this.#eligible, nowMs: this.#nowMs });

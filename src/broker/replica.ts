@@ -1,9 +1,9 @@
 // One partition hosted here: its log, its core, and who waits for it.
 import { EMPTY_BYTES } from "../base/bytes.ts";
-import type { PartitionImage } from "../metadata/image.ts";
+
 import type { ErrorName, Outcome } from "../model/errors.ts";
 import { PartitionCore } from "../replication/partition-core.ts";
-import type { CoreSettings, WaitingProduce } from "../replication/types.ts";
+import type { CoreSettings, PartitionRecord, WaitingProduce } from "../replication/types.ts";
 import type { ReplicaLog } from "../storage/types.ts";
 import type { TopicLimits } from "./effective-configs.ts";
 
@@ -49,7 +49,7 @@ export class Replica {
   /** Of the configuration as last applied. */
   limits: TopicLimits;
   /** The metadata's word that the core was last given; undefined in stand-by. */
-  record: PartitionImage | undefined;
+  record: PartitionRecord | undefined;
   /** Why it may neither lead nor follow; undefined when nothing is wrong but what the log itself tells. */
   coreDamage: string | undefined;
   /** Operations of the log under way that change its ends or epochs: no role begins before they have ended. */

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ClusterMember } from "../../src/broker/cluster-member.ts";
 import { healthOf, type HealthView, waitingFor } from "../../src/broker/health.ts";
 import { OttlaError } from "../../src/model/errors.ts";
+import type { ReplicaManager } from "../../src/broker/replica-manager.ts";
 import type { LogStore } from "../../src/storage/types.ts";
 
 interface Told {
@@ -27,11 +28,23 @@ function memberOf({
   } as unknown as ClusterMember;
 }
 
+interface Led {
+  readonly isr: readonly number[];
+  readonly minIsr?: number;
+}
+
+const replicasOf = (led: readonly Led[], damaged = 0): ReplicaManager =>
+  ({
+    led: new Set(led.map(({ isr, minIsr = 2 }) => ({ record: { isr, minIsr, replicas: [1, 2, 3] } }))),
+    damaged: () => Array.from({ length: damaged }, (_, partition) => ({ topicId: "t", partition })),
+  }) as unknown as ReplicaManager;
+
 const view = (told: Told, rest: Partial<HealthView> = {}): HealthView => ({
   state: "running",
   failure: undefined,
-  store: { isLowOnSpace: false, logs: [] } as unknown as LogStore,
+  store: { isLowOnSpace: false } as unknown as LogStore,
   member: memberOf(told),
+  replicas: replicasOf([]),
   ...rest,
 });
 
@@ -40,7 +53,15 @@ describe("health", () => {
     expect(healthOf(view({}))).toEqual({
       live: true,
       ready: true,
-      checks: { state: "running", disk: "ok", logs: "ok", quorum: "ok", controller: "node 2", registration: "ok" },
+      checks: {
+        state: "running",
+        disk: "ok",
+        logs: "ok",
+        replicas: "ok",
+        quorum: "ok",
+        controller: "node 2",
+        registration: "ok",
+      },
     });
   });
 
@@ -75,13 +96,24 @@ describe("health", () => {
   });
 
   test("damaged logs, low space, and a failure", () => {
-    const logs = [{ damage: undefined }, { damage: { reason: "x" } }, { damage: { reason: "y" } }];
-    const store = { isLowOnSpace: true, logs } as unknown as LogStore;
-    const { checks } = healthOf(view({}, { store }));
+    const store = { isLowOnSpace: true } as unknown as LogStore;
+    const { checks } = healthOf(view({}, { store, replicas: replicasOf([], 2) }));
     expect(checks["logs"]).toMatch(/^2 damaged: ottla log verify/);
     expect(checks["disk"]).toMatch(/low on space/);
     const failure = new OttlaError("DISK_FAILED", "the disk failed");
     const failed = healthOf(view({}, { state: "failed", failure }));
     expect(failed).toMatchObject({ live: false, ready: false, checks: { failure: "the disk failed" } });
+  });
+
+  test("replicas that are not in sync, and what that keeps from being taken", () => {
+    const some = healthOf(view({}, { replicas: replicasOf([{ isr: [1, 2, 3] }, { isr: [1, 3] }]) }));
+    expect(some).toMatchObject({
+      ready: true,
+      checks: { replicas: "1 partitions led here have replicas that are not in sync" },
+    });
+    const { checks } = healthOf(view({}, { replicas: replicasOf([{ isr: [1, 3] }, { isr: [1] }]) }));
+    expect(checks["replicas"]).toMatch(
+      /^2 partitions .*, 1 of them with fewer than min.insync.replicas: produce is refused/,
+    );
   });
 });

@@ -49,7 +49,7 @@ describe("two processes under one node id", () => {
     await rival.start();
     const { topics, brokers } = await cluster.metadata(1);
     expect(brokers.find(({ nodeId }) => nodeId === 3)).toMatchObject({ address: "rival:7070", isFenced: false });
-    expect(topics[0]?.partitions[partition]).toMatchObject({ leader: -1, isr: [], error: "NOT_LEADER_OR_FOLLOWER" });
+    expect(topics[0]?.partitions[partition]).toMatchObject({ leader: -1, isr: [], error: "NO_INTACT_REPLICA" });
     // It takes part in what is created from now on.
     await cluster.createTopic("u", 3);
     expect(await cluster.leaders(1, "u")).toContain(3);

@@ -2,7 +2,7 @@
 import type { TopicId } from "../../src/model/ids.ts";
 import type { Replica } from "../../src/broker/replica.ts";
 import type { ReplicaProbe } from "../../src/broker/replica-probe.ts";
-import type { PartitionMetadata } from "../../src/wire/native/apis.ts";
+import { API, type PartitionMetadata } from "../../src/wire/native/apis.ts";
 import { type ClusterSettings, ClusterWorld } from "./cluster-world.ts";
 
 export class ReplicaWorld extends ClusterWorld {
@@ -70,5 +70,27 @@ export class ReplicaWorld extends ClusterWorld {
       limitMs,
     );
     return found as PartitionMetadata;
+  }
+
+  /** As the controller of now tells it: that may be another one meanwhile. */
+  async untilLeader(topic: string, holds: (leader: number) => boolean, limitMs?: number): Promise<PartitionMetadata> {
+    let found: PartitionMetadata | undefined;
+    await this.until(
+      `a leader of ${topic}`,
+      async () => {
+        found = await this.partition(topic);
+        return holds(found.leader);
+      },
+      limitMs,
+    );
+    return found as PartitionMetadata;
+  }
+
+  async alterTopic(name: string, changes: Readonly<Record<string, string | null>>): Promise<void> {
+    const client = await this.client(await this.controller());
+    const rows = Object.entries(changes).map(([key, value]) => ({ key, value }));
+    const request = { resource: "topic", name, changes: rows, validateOnly: false, requestId: null } as const;
+    const { error, message } = await client.call(API.ALTER_CONFIGS, request);
+    if (error !== "NONE") throw new Error(`${error}: ${message}`);
   }
 }

@@ -3,16 +3,178 @@ import { describe, expect, test } from "vitest";
 import { batchOf } from "./support.ts";
 import { ReplicaWorld } from "./replica-world.ts";
 
+/** With replica.lag.time.max.ms 3 s, one check more, and a command of the controller. */
+const LEFT_MS = 5_000;
+
+async function started(
+  settings: ConstructorParameters<typeof ReplicaWorld>[0] = {},
+  configs: Record<string, string> = {},
+) {
+  const cluster = await new ReplicaWorld(settings).start();
+  const topicId = await cluster.createReplicated("t", { configs });
+  const { leader, replicas } = await cluster.partition("t");
+  const [first = 0, second = 0] = replicas.filter((nodeId) => nodeId !== leader);
+  return { cluster, topicId, leader, followers: [first, second] as const };
+}
+
 describe("acks=all", () => {
   test("is answered when all that are in sync have it on their disks, and read from there on", async () => {
-    const cluster = await new ReplicaWorld().start();
-    const topicId = await cluster.createReplicated("t");
-    const { leader, isr } = await cluster.partition("t");
-    expect(isr.toSorted()).toEqual([1, 2, 3]);
+    const { cluster, topicId, leader } = await started();
+    expect((await cluster.partition("t")).isr.toSorted()).toEqual([1, 2, 3]);
     const client = await cluster.client(leader);
     const answer = await client.produce(topicId, batchOf(["a", "b"]));
     expect(answer).toMatchObject({ error: "NONE", baseOffset: 0, outcome: "appended" });
     for (const nodeId of [1, 2, 3]) expect(cluster.ends(nodeId, topicId).durableEnd).toBe(2);
     expect((await client.fetch(topicId, 0)).highWatermark).toBe(2);
+  });
+
+  test("D-8: waits for a follower that stands still, for less than five seconds; then goes on without it", async () => {
+    const { cluster, topicId, leader, followers } = await started();
+    const client = await cluster.client(leader);
+    await client.produce(topicId, batchOf(["a"]));
+    cluster.isolate(followers[0]);
+    const sentMs = cluster.world.nowMs;
+    const answer = await client.produce(topicId, batchOf(["b"]), { timeoutMs: 30_000 });
+    expect(answer).toMatchObject({ error: "NONE", baseOffset: 1 });
+    const waitedMs = cluster.world.nowMs - sentMs;
+    expect(waitedMs).toBeGreaterThan(1_000);
+    expect(waitedMs).toBeLessThan(LEFT_MS);
+    expect((await cluster.partition("t", 0, leader)).isr).not.toContain(followers[0]);
+    cluster.rejoin(followers[0]);
+    await cluster.untilIsr("t", [1, 2, 3]);
+    expect(cluster.ends(followers[0], topicId).durableEnd).toBe(2);
+  });
+
+  test("R-39, R-40: below min ISR nothing more is taken, and what was appended before is told apart at its deadline", async () => {
+    const { cluster, topicId, leader, followers } = await started();
+    const client = await cluster.client(leader);
+    for (const follower of followers) cluster.pause(follower);
+    // Two of three voters stand still: no controller can shrink the ISR, and nothing can be committed.
+    const late = await client.produce(topicId, batchOf(["a"]), { timeoutMs: 2_000 });
+    expect(late).toMatchObject({ error: "REQUEST_TIMED_OUT", outcome: "unknown" });
+    for (const follower of followers) cluster.resume(follower);
+    await cluster.until("what was appended is committed", () => cluster.ends(leader, topicId).highWatermark === 1);
+  });
+});
+
+describe("min.insync.replicas", () => {
+  test("three of three: one that is dead refuses acks=all and acks=1, appended nowhere; what waits is told so", async () => {
+    const { cluster, topicId, leader, followers } = await started({}, { "min.insync.replicas": "3" });
+    const client = await cluster.client(leader);
+    const before = await client.produce(topicId, batchOf(["a"]));
+    expect(before.error).toBe("NONE");
+    cluster.node(followers[0]).crash("process death");
+    const waiting = client.sendProduce(topicId, batchOf(["b"]), { timeoutMs: 8_000 });
+    await cluster.until("the leader knows", async () => (await cluster.partition("t", 0, leader)).isr.length === 2);
+    for (const acks of [-1, 1]) {
+      const refused = await client.produce(topicId, batchOf(["c"]), { acks });
+      expect(refused).toMatchObject({ error: "NOT_ENOUGH_REPLICAS", outcome: "not appended" });
+    }
+    const { response } = await cluster.world.settle(waiting);
+    expect(response.entries[0]).toMatchObject({ error: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", outcome: "unknown" });
+    expect((await client.fetch(topicId, 0)).highWatermark).toBe(1);
+    // Readers go on all the same, and so does what waited once it is back.
+    await cluster.node(followers[0]).start();
+    await cluster.untilIsr("t", [1, 2, 3]);
+    await cluster.until("committed", () => cluster.ends(leader, topicId).highWatermark === 2);
+  });
+
+  test("D-29: acks 0 and 1 are taken below it where the topic allows it by name, and not read before", async () => {
+    const configs = { "min.insync.replicas": "3", "allow.acks.below.min.isr": "1" };
+    const { cluster, topicId, leader, followers } = await started({}, configs);
+    const client = await cluster.client(leader);
+    cluster.node(followers[0]).crash("process death");
+    await cluster.until("the leader knows", async () => (await cluster.partition("t", 0, leader)).isr.length === 2);
+    expect(await client.produce(topicId, batchOf(["a"]), { acks: 1 })).toMatchObject({ error: "NONE", baseOffset: 0 });
+    expect((await client.produce(topicId, batchOf(["b"]))).error).toBe("NOT_ENOUGH_REPLICAS");
+    expect((await client.fetch(topicId, 0)).bytes.length).toBe(0);
+  });
+
+  test("lowered, what waited is committed by those that are left", async () => {
+    const { cluster, topicId, leader, followers } = await started({}, { "min.insync.replicas": "3" });
+    const client = await cluster.client(leader);
+    cluster.node(followers[0]).crash("process death");
+    const waiting = client.sendProduce(topicId, batchOf(["b"]), { timeoutMs: 20_000 });
+    await cluster.until("the leader knows", async () => (await cluster.partition("t", 0, leader)).isr.length === 2);
+    await cluster.alterTopic("t", { "min.insync.replicas": "2" });
+    expect((await cluster.world.settle(waiting)).response.entries[0]).toMatchObject({ error: "NONE", baseOffset: 0 });
+    expect((await cluster.partition("t")).elr).toEqual([]);
+  });
+});
+
+describe("a leader that dies", () => {
+  test.each(["process death", "power loss"] as const)(
+    "%s: another one in sync leads, nothing acknowledged is lost",
+    async (kind) => {
+      const { cluster, topicId, leader } = await started();
+      const client = await cluster.client(leader);
+      for (let round = 0; round < 20; round++) await client.produce(topicId, batchOf([`a${round}`]));
+      const before = await cluster.partition("t");
+      cluster.node(leader).crash(kind);
+      const after = await cluster.untilLeader("t", (now) => now > 0 && now !== leader);
+      expect(after.leaderEpoch).toBeGreaterThan(before.leaderEpoch);
+      expect(after.isr).not.toContain(leader);
+      const next = await cluster.client(after.leader);
+      await cluster.until(
+        "it says where the partition ends",
+        async () => (await next.fetch(topicId, 0)).error === "NONE",
+      );
+      expect((await next.fetch(topicId, 0)).highWatermark).toBe(20);
+      expect(await next.produce(topicId, batchOf(["b"]))).toMatchObject({ error: "NONE", baseOffset: 20 });
+      await cluster.node(leader).start();
+      await cluster.untilIsr("t", [1, 2, 3]);
+      expect(cluster.ends(leader, topicId)).toMatchObject({ endOffset: 21, durableEnd: 21 });
+      // R-61: it is the first replica, so it leads again before long.
+      const backMs = cluster.world.nowMs;
+      await cluster.untilLeader("t", (now) => now === leader);
+      expect(cluster.world.nowMs - backMs).toBeLessThan(10_000);
+      expect(await (await cluster.client(leader)).produce(topicId, batchOf(["c"]))).toMatchObject({
+        error: "NONE",
+        baseOffset: 21,
+      });
+    },
+  );
+
+  test("acks=1 that nobody has fetched is cut where another one leads (R-13)", async () => {
+    const { cluster, topicId, leader, followers } = await started();
+    const client = await cluster.client(leader);
+    await client.produce(topicId, batchOf(["a"]));
+    cluster.isolate(leader);
+    expect(await client.produce(topicId, batchOf(["lost"]), { acks: 1 })).toMatchObject({
+      error: "NONE",
+      baseOffset: 1,
+    });
+    const at = followers[0];
+    await cluster.until(
+      "another one leads",
+      async () => (await cluster.partition("t", 0, at)).leader !== leader,
+      30_000,
+    );
+    const { leader: next } = await cluster.partition("t", 0, at);
+    const other = await cluster.client(next);
+    await cluster.until("it takes", async () => (await other.produce(topicId, batchOf(["kept"]))).error === "NONE");
+    cluster.rejoin(leader);
+    await cluster.untilIsr("t", [1, 2, 3]);
+    for (const nodeId of [1, 2, 3])
+      expect(cluster.ends(nodeId, topicId)).toMatchObject({ endOffset: 2, durableEnd: 2 });
+    expect(cluster.replica(leader, topicId).log.truncations).toBe(1);
+  });
+});
+
+describe("all three lose power", () => {
+  test("D-6: every partition is back by itself, with all that was acknowledged", async () => {
+    const { cluster, topicId, leader } = await started();
+    const client = await cluster.client(leader);
+    for (let round = 0; round < 20; round++) await client.produce(topicId, batchOf([`a${round}`]));
+    for (const node of cluster.nodes) node.crash("power loss");
+    await cluster.world.settle(Promise.all(cluster.nodes.map((node) => node.begin())), 60_000);
+    const { leader: next } = await cluster.untilLeader("t", (now) => now > 0);
+    const reader = await cluster.client(next);
+    await cluster.until(
+      "it says where the partition ends",
+      async () => (await reader.fetch(topicId, 0)).error === "NONE",
+    );
+    await cluster.until("all is committed", async () => (await reader.fetch(topicId, 0)).highWatermark === 20);
+    await cluster.untilIsr("t", [1, 2, 3]);
   });
 });

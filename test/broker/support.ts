@@ -317,7 +317,9 @@ export class TestClient {
     options: { partitions?: number; configs?: Record<string, string>; replicationFactor?: number } = {},
   ): Promise<TopicId> {
     const configs = Object.entries(options.configs ?? {}).map(([key, value]) => ({ key, value }));
-    const topics = [{ name, partitions: options.partitions ?? 1, replicationFactor: options.replicationFactor ?? -1, configs }];
+    const topics = [
+      { name, partitions: options.partitions ?? 1, replicationFactor: options.replicationFactor ?? -1, configs },
+    ];
     const { response } = await this.call(API.CREATE_TOPICS, { validateOnly: false, topics, requestId: null });
     const [created] = response.topics;
     if (created?.error !== "NONE" || created.topicId === null)

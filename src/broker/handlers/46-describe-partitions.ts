@@ -19,9 +19,9 @@ export function handleDescribePartitions(services: Services, request: Request<ty
 function entryOf(services: Services, { topicId, partition }: Row, nowMs: number): Entry {
   const lookup = lookUpPartition(services, topicId, partition);
   if (lookup.kind === "refused") return unknown(lookup.error);
-  const described = lookup.replica.core.describe(nowMs);
-  if (described === undefined) return unknown("NOT_LEADER_OR_FOLLOWER");
-  const { startOffset, ...view } = described;
+  const { core } = lookup.replica;
+  if (!core.isLeader) return unknown("NOT_LEADER_OR_FOLLOWER");
+  const { startOffset, ...view } = core.describe(nowMs);
   return { error: "NONE", ...view, logStartOffset: startOffset };
 }
 

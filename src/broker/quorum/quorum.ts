@@ -299,7 +299,15 @@ class Quorum implements HostedQuorum {
       .filter(([id]) => core.configuration.voters.includes(id) && this.#contacts.check.mayTell(id))
       .toSorted(([, one], [, other]) => other.matchEnd - one.matchEnd);
     const [best] = candidates;
-    if (best !== undefined) await this.#membership.transfer(nodeIdOf(best[0]), HANDOVER_MS);
+    if (best === undefined) return;
+    const to = nodeIdOf(best[0]);
+    let stopWatching: (() => void) | undefined;
+    // One that stops as well takes nothing over.
+    const lost = new Promise<void>((resolve) => {
+      stopWatching = this.links.watch({ onLost: (nodeId) => (nodeId === to ? resolve() : undefined) });
+    });
+    await Promise.race([lost, this.#membership.transfer(to, HANDOVER_MS)]);
+    stopWatching?.();
   }
 
   /** Everything that waits is told. */
