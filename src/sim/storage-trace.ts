@@ -1,6 +1,7 @@
 // A trace of storage at work on a simulated disk: after every change of the disk, the disk as it is and what the store has
 // promised by then. The crash enumerator takes it from there.
 import { present } from "../base/assert.ts";
+import { concatBytes } from "../base/bytes.ts";
 import type { Rng } from "../base/rng.ts";
 import {
   type LeaderEpoch,
@@ -162,6 +163,7 @@ class TraceRecorder {
     if (dice < 12) return this.#advanceStart(model);
     if (dice < 14) return this.#startEpoch(model);
     if (dice < 15) return this.#reopen();
+    if (dice < 17) return this.#reset(model);
     const batches = this.#rng.between(1, 4);
     for (let count = 0; count < batches; count++) this.#append(model);
     await this.#world.runFor(this.#rng.between(0, 6));
@@ -183,8 +185,35 @@ class TraceRecorder {
     await this.#world.runFor(this.#rng.between(0, 10));
   }
 
+  /** D-17: meanwhile the log may be the old one, none, or the new one. */
+  async #reset(model: LogModel): Promise<void> {
+    const fromOffset = toOffset(this.#rng.below(model.log.endOffset + 20));
+    model.mustExist = false;
+    model.log = await this.#world.settle(this.#opened.resetLog(model.log, fromOffset));
+    model.batches = [];
+    model.durableEnd = model.writtenEnd = model.startOffset = fromOffset;
+    model.epoch = toLeaderEpoch(model.epoch + 1);
+    model.mustExist = true;
+  }
+
+  /** One batch, or a run of them in one piece. */
   #append(model: LogModel): void {
     if (!this.#opened.hasRoom) return;
+    const count = this.#rng.chance(0.2) ? this.#rng.between(2, 4) : 1;
+    const run: Uint8Array[] = [];
+    let base: number = model.log.endOffset;
+    for (let place = 0; place < count; place++) {
+      const { batch, records } = this.#batch();
+      const last = toOffset(base + records - 1);
+      assignOffsets(batch, base, model.epoch);
+      run.push(batch);
+      model.batches.push({ base, last, sum: this.#options.host.checksum.crc32c(batch) });
+      base = last + 1;
+    }
+    model.log.append(concatBytes(run), toOffset(base - 1), model.epoch);
+  }
+
+  #batch(): { readonly batch: Uint8Array; readonly records: number } {
     const builder = new RecordBatchBuilder({ limitBytes: 4096 });
     const records = this.#rng.between(1, 3);
     for (let count = 0; count < records; count++) {
@@ -193,12 +222,7 @@ class TraceRecorder {
       builder.tryAppend({ key: null, value, headers: [], timestamp: this.#world.startWallMs });
     }
     const { codecs, host } = this.#options;
-    const batch = builder.build({ compression: "none", codecs, checksum: host.checksum });
-    const base = model.log.endOffset;
-    const last = toOffset(base + records - 1);
-    assignOffsets(batch, base, model.epoch);
-    model.log.append(batch, last, model.epoch);
-    model.batches.push({ base, last, sum: host.checksum.crc32c(batch) });
+    return { batch: builder.build({ compression: "none", codecs, checksum: host.checksum }), records };
   }
 
   async #truncate(model: LogModel): Promise<void> {
