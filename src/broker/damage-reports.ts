@@ -39,7 +39,9 @@ export class DamageReports {
 
   isKnown(image: MetadataImage, ref: PartitionRef): boolean {
     const before = this.#known.get(keyOf(ref));
-    return before !== undefined && (leaderEpochOf(image, ref) > before || mutant("D-17e"));
+    if (before === undefined) return false;
+    const now = leaderEpochOf(image, ref);
+    return now > before || now === Number.POSITIVE_INFINITY || mutant("D-17e");
   }
 
   /** The replica was dropped: whatever happens to its next log is another damage. */

@@ -153,9 +153,9 @@ export class Membership {
     this.#pause?.end();
   }
 
-  /** D-17: the controller has committed that the replica is damaged. Only then may it be dropped and begun anew. */
+  /** D-17: the controller has committed that the replica is damaged, and the own image has it. Only then may it be dropped and begun anew. */
   isDamageKnown(topicId: TopicId, partition: number): boolean {
-    return this.#damage.isKnown(topicId, partition);
+    return this.#damage.isKnown(this.#deps.quorum.image, { topicId, partition });
   }
 
   /** A damaged replica was dropped. */
@@ -297,7 +297,7 @@ export class Membership {
     const { quorum, calls, reports } = this.#deps;
     const { nodeId, incarnationId } = this.#options.self;
     const { image } = quorum;
-    const damage = this.#damage.list();
+    const damage = this.#damage.list(image);
     const { isFenced, mayShutDown } = await this.#answered(
       calls.heartbeat(controllerId, {
         nodeId,

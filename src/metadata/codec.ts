@@ -17,6 +17,7 @@ const CHANGE: Fields = {
   isr: isListOf(isNumber),
   elr: isListOf(isNumber),
   isUnclean: isFlag,
+  isNewEpoch: isFlag,
   partitionEpoch: isNumber,
 };
 

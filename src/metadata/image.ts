@@ -228,7 +228,7 @@ export class MetadataImage extends ImageTables {
       if (partition === undefined) throw misfit(index, `no partition ${change.partition} in ${entry.topic.name}`);
       if (partition.partitionEpoch !== change.partitionEpoch)
         throw misfit(index, `partition epoch ${change.partitionEpoch} has passed`);
-      const after = changed(partition, change, change.isUnclean);
+      const after = changed(partition, change, change);
       const fault = partitionFault(after, this.#isRegistered, this.#isActive);
       if (fault !== undefined) throw misfit(index, fault);
       this.putPartition(entry, after);

@@ -4,7 +4,7 @@ import type { ErrorName } from "../model/errors.ts";
 import type { NodeId, TopicId } from "../model/ids.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "./image.ts";
-import { type Standing, elected, withIsr, withoutMember } from "./partition-rules.ts";
+import { type ChangeKind, type Standing, elected, withIsr, withoutMember } from "./partition-rules.ts";
 import type { MetadataRecord, PartitionChange, PartitionChangeRecord } from "./records.ts";
 
 export interface PartitionRef {
@@ -24,7 +24,7 @@ const no = (error: ErrorName, message: string): Verdict => ({ error, message });
 /** A command stays below the 1,000,000 bytes that every voter takes. */
 const COMMAND_BYTES_MAX = 600_000;
 const TOPIC_BYTES = 100;
-const CHANGE_BYTES = 120;
+const CHANGE_BYTES = 140;
 const NODE_BYTES = 6;
 
 /** Changes of many partitions, for one command. Bound: what a command takes; each partition at most once. */
@@ -44,7 +44,7 @@ export class PartitionChanges {
     return this.#byTopic.get(topicId)?.has(partition) === true;
   }
 
-  add(topicId: TopicId, partition: PartitionImage, standing: Standing, isUnclean = false): void {
+  add(topicId: TopicId, partition: PartitionImage, standing: Standing, kind: ChangeKind = {}): void {
     let changes = this.#byTopic.get(topicId);
     if (changes === undefined) {
       changes = new Map();
@@ -53,7 +53,8 @@ export class PartitionChanges {
     }
     const { leader, isr, elr } = standing;
     const { index, partitionEpoch } = partition;
-    changes.set(index, { partition: index, leader, isr, elr, isUnclean, partitionEpoch });
+    const { isUnclean = false, isNewEpoch = false } = kind;
+    changes.set(index, { partition: index, leader, isr, elr, isUnclean, isNewEpoch, partitionEpoch });
     this.#bytes += CHANGE_BYTES + NODE_BYTES * (isr.length + elr.length);
     this.#count++;
   }
@@ -171,9 +172,9 @@ export interface DamageWish {
 }
 
 /**
- * D-17: what the broker holds of these partitions is damaged. It leaves ISR and ELR, and others lead. The partition changes also where the broker was
- * in neither: a wish to take it in that is still under way fails its compare-and-set, however late it comes, and from then on the replica may be
- * dropped and begun anew. What one command does not take is left out.
+ * D-17: what the broker holds of these partitions is damaged. It leaves ISR and ELR, and others lead. A new leader epoch begins always, also where the
+ * broker was in neither and the leader stays: a wish to take it in that is still under way, and whatever a leader still holds to its credit, are of an
+ * epoch that has passed. So from then on the replica may be dropped and begun anew. What one command does not take is left out.
  */
 export function decideDamage(image: MetadataImage, { nodeId, brokerEpoch, partitions }: DamageWish): Decision {
   const broker = image.broker(nodeId);
@@ -187,11 +188,8 @@ export function decideDamage(image: MetadataImage, { nodeId, brokerEpoch, partit
     if (place === undefined || changes.has(ref) || !place.partition.replicas.includes(nodeId)) continue;
     const { topic, partition } = place;
     const standing = withoutMember(partition, nodeId, true);
-    changes.add(
-      topic.topicId,
-      partition,
-      elected(partition, standing, (node) => image.active.has(node)),
-    );
+    const after = elected(partition, standing, (node) => image.active.has(node));
+    changes.add(topic.topicId, partition, after, { isNewEpoch: !mutant("D-17e") });
   }
   return accepted(...changes.records);
 }
@@ -264,7 +262,7 @@ function electUnclean(
       uncleanMessage(image, `${name}-${index}`, { wish, replicas, isDamaged }),
     );
   // Whoever was eligible has more than this leader may have, and gives it up when it follows.
-  changes.add(topicId, partition, { leader: heir, isr: [heir], elr: [] }, true);
+  changes.add(topicId, partition, { leader: heir, isr: [heir], elr: [] }, { isUnclean: true });
   return DONE;
 }
 

@@ -82,13 +82,24 @@ export function withMinIsr(partition: PartitionImage, minIsr: number): Partition
   return { ...partition, minIsr, elr, partitionEpoch: partition.partitionEpoch + 1 };
 }
 
+export interface ChangeKind {
+  readonly isUnclean?: boolean;
+  /** The leader epoch rises although the leader stays. */
+  readonly isNewEpoch?: boolean;
+}
+
 /** A leader epoch is of one leader in one incarnation: every loss and every gain of leadership opens a new one (D-1). */
-export function changed(partition: PartitionImage, standing: Standing, isUnclean = false): PartitionImage {
-  const { leader, isr, elr } = standing;
-  const isNew = leader !== partition.leader && !mutant("D-1e");
+export function changed(
+  partition: PartitionImage,
+  standing: Standing,
+  { isUnclean = false, isNewEpoch = false }: ChangeKind = {},
+): PartitionImage {
+  const { leader, isr } = standing;
+  const isNew = isNewEpoch || (leader !== partition.leader && !mutant("D-1e"));
   const leaderEpoch = (isNew ? partition.leaderEpoch + 1 : partition.leaderEpoch) as LeaderEpoch;
   const uncleanEpoch = isUnclean ? leaderEpoch : partition.uncleanEpoch;
   const minIsr = mutant("D-5m") ? minIsrOf(isr.length) : partition.minIsr;
+  const elr = mutant("D-5m") ? NOBODY : standing.elr;
   const partitionEpoch = partition.partitionEpoch + 1;
   return { ...partition, leader, isr, elr, minIsr, leaderEpoch, uncleanEpoch, partitionEpoch };
 }

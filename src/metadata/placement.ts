@@ -11,18 +11,17 @@ export interface Candidate {
   readonly rank: number;
 }
 
-interface Load {
-  readonly nodeId: NodeId;
-  readonly rank: number;
-  held: number;
-  first: number;
+interface Load extends Candidate {
+  /** Of the new topic. */
+  ownHeld: number;
+  ownFirst: number;
   /** How often it is the second replica behind each first one: who leads in its place. */
   readonly second: Map<Load, number>;
 }
 
 /**
- * Entry i: the replicas of partition i; its first one is to lead. At least `replicationFactor` candidates. Costs the number of candidates
- * for each replica.
+ * Entry i: the replicas of partition i; its first one is to lead. Each of: being a replica, being the first one, being the second one behind another,
+ * is level within the topic; where that leaves a choice, over all topics. At least `replicationFactor` candidates; each replica costs their number.
  */
 export function placement(
   candidates: readonly Candidate[],
@@ -30,40 +29,39 @@ export function placement(
   replicationFactor: number,
 ): readonly (readonly NodeId[])[] {
   const loads = candidates
-    .map(({ nodeId, held, first, rank }): Load => ({ nodeId, held, first, rank, second: new Map() }))
+    .map((candidate): Load => ({ ...candidate, ownHeld: 0, ownFirst: 0, second: new Map() }))
     .sort((left, right) => left.nodeId - right.nodeId);
   return Array.from({ length: partitions }, () => placed(loads, replicationFactor).map(({ nodeId }) => nodeId));
 }
 
+type Key = (load: Load) => number;
+const rankOf: Key = ({ rank }) => rank;
+const LEADER_KEYS: readonly Key[] = [rankOf, ({ ownFirst }) => ownFirst, ({ first }) => first, ({ held }) => held];
+const FOLLOWER_KEYS: readonly Key[] = [rankOf, ({ ownHeld }) => ownHeld, ({ held }) => held];
+
 function placed(loads: readonly Load[], replicationFactor: number): readonly Load[] {
-  const leader = least(loads, [({ rank }) => rank, ({ first }) => first, ({ held }) => held], []);
-  const chosen = [leader];
+  const leader = least(loads, LEADER_KEYS, []);
   // After the leader in a ring, so that equal ones take turns.
   const at = loads.indexOf(leader);
   const ring = [...loads.slice(at + 1), ...loads.slice(0, at)];
-  const seconds = ({ second }: Load) => second.get(leader) ?? 0;
-  while (chosen.length < replicationFactor) {
-    const keys = chosen.length === 1 ? [rankOf, heldOf, seconds] : [rankOf, heldOf];
-    chosen.push(least(ring, keys, chosen));
-  }
-  leader.first++;
-  for (const load of chosen) load.held++;
-  return withSecond(leader, chosen.slice(1));
+  const keys = [...FOLLOWER_KEYS, (load: Load) => load.second.get(leader) ?? 0];
+  const followers: Load[] = [];
+  while (followers.length < replicationFactor - 1) followers.push(least(ring, keys, followers));
+  leader.ownFirst++;
+  for (const load of [leader, ...followers]) load.ownHeld++;
+  return [leader, ...withSecond(leader, followers)];
 }
-
-const rankOf = ({ rank }: Load): number => rank;
-const heldOf = ({ held }: Load): number => held;
 
 /** Of those who follow, the one that came second behind this leader least often does so now. */
 function withSecond(leader: Load, followers: readonly Load[]): readonly Load[] {
-  if (followers.length === 0) return [leader];
+  if (followers.length === 0) return followers;
   const second = least(followers, [rankOf, (load) => load.second.get(leader) ?? 0], []);
   second.second.set(leader, (second.second.get(leader) ?? 0) + 1);
-  return [leader, second, ...followers.filter((load) => load !== second)];
+  return [second, ...followers.filter((load) => load !== second)];
 }
 
 /** The first of the smallest by these keys, the earlier ones counting more, but for those taken. */
-function least(loads: readonly Load[], keys: readonly ((load: Load) => number)[], taken: readonly Load[]): Load {
+function least(loads: readonly Load[], keys: readonly Key[], taken: readonly Load[]): Load {
   let best: Load | undefined;
   for (const load of loads) {
     if (taken.includes(load)) continue;
@@ -73,7 +71,7 @@ function least(loads: readonly Load[], keys: readonly ((load: Load) => number)[]
   return best;
 }
 
-function isLess(left: Load, right: Load, keys: readonly ((load: Load) => number)[]): boolean {
+function isLess(left: Load, right: Load, keys: readonly Key[]): boolean {
   for (const key of keys) {
     const difference = key(left) - key(right);
     if (difference !== 0) return difference < 0;

@@ -118,6 +118,8 @@ export interface PartitionChange {
   readonly elr: readonly NodeId[];
   /** An operator's choice: the leader may lack what was committed. */
   readonly isUnclean: boolean;
+  /** The leader epoch rises although the leader stays: nothing that was said in the one before counts any more. */
+  readonly isNewEpoch: boolean;
   /** The partition epoch that the change was decided on: compare and set. */
   readonly partitionEpoch: number;
 }

@@ -23,7 +23,7 @@ const GOLDEN: readonly string[] = [
   '{"type":"fence-broker","version":2,"nodeId":1,"brokerEpoch":4,"reason":"shutdown"}',
   '{"type":"fence-broker","version":2,"nodeId":1,"brokerEpoch":4,"reason":"replaced"}',
   '{"type":"unfence-broker","version":1,"nodeId":1,"brokerEpoch":4}',
-  '{"type":"partition-change","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA","changes":[{"partition":0,"leader":1,"isr":[1,2],"elr":[],"isUnclean":false,"partitionEpoch":3},{"partition":9,"leader":null,"isr":[],"elr":[3,1],"isUnclean":true,"partitionEpoch":0}]}',
+  '{"type":"partition-change","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA","changes":[{"partition":0,"leader":1,"isr":[1,2],"elr":[],"isUnclean":false,"isNewEpoch":false,"partitionEpoch":3},{"partition":9,"leader":null,"isr":[],"elr":[3,1],"isUnclean":true,"isNewEpoch":true,"partitionEpoch":0}]}',
   '{"type":"topic","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA","name":"orders","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"replicas":[[1],[2]],"timestampMs":1700000000002}',
   '{"type":"topic-config","version":1,"topicId":"AAAAAAAAAAAAAAAAAAAABA","configs":{"segment.bytes":8192}}',
   '{"type":"broker-config","version":1,"nodeId":null,"configs":{"num.partitions":3}}',

@@ -164,7 +164,15 @@ describe("records that nobody should have written", () => {
     const history = History.started([1, 2, 3, 4]);
     history.create("a", { topicId: 3, replicationFactor: 3 });
     history.fence(3);
-    const sound = { partition: 0, leader: 1, isr: [1, 2], elr: [], isUnclean: false, partitionEpoch: 1 };
+    const sound = {
+      partition: 0,
+      leader: 1,
+      isr: [1, 2],
+      elr: [],
+      isUnclean: false,
+      isNewEpoch: false,
+      partitionEpoch: 1,
+    };
     const change = (more: object) =>
       ({ type: "partition-change", version: 1, topicId: topicIdOf(3), changes: [{ ...sound, ...more }] }) as never;
     expect(() => history.force(change(wrong))).toThrow(reason);
