@@ -9,6 +9,8 @@ import type { Replica } from "../replica.ts";
 import type { Notice, Slot } from "./slot.ts";
 
 const NO_BODY = -1;
+/** A message of its own costs about as much as copying so many bytes. */
+const LONG_CHUNK_BYTES = 16 * 1024;
 const ROW_FIELDS_MAX = FIELD_LIMITS.REPLICA_ROWS * REPLICA_ROW.WIDTH;
 const UNKNOWN_REPLICA = { leaderEpoch: -1, logStartOffset: -1 } as const;
 
@@ -41,12 +43,18 @@ export class AnswerPart {
     this.#push(slot, replica, NO_BODY);
   }
 
+  /** Long chunks go as they are, each in a row of its own: what memory holds is copied by nobody but the socket. */
   addBatches(slot: Slot, replica: Replica, { chunks, sizeBytes }: ReadResult): void {
-    const [first] = chunks;
-    if (first === undefined) return this.addMark(slot, replica);
-    this.#push(slot, replica, this.bodies.length);
-    this.bodies.push(chunks.length === 1 ? first : concatBytes(chunks));
     this.sizeBytes += sizeBytes;
+    const areLong = sizeBytes >= chunks.length * LONG_CHUNK_BYTES;
+    const isRoomy =
+      this.bodies.length + chunks.length <= LIMITS.BODIES &&
+      this.rows.length + chunks.length * REPLICA_ROW.WIDTH <= ROW_FIELDS_MAX;
+    const bodies = chunks.length > 1 && !(areLong && isRoomy) ? [concatBytes(chunks)] : chunks;
+    for (const body of bodies) {
+      this.#push(slot, replica, this.bodies.length);
+      this.bodies.push(body);
+    }
   }
 
   #push(slot: Slot, replica: Replica, body: number): void {

@@ -15,7 +15,7 @@ import { FIELD_LIMITS } from "../../wire/native/layout.ts";
 import { DURABLE_ROW, REPLICA_ROW, type ReplicaFetchRequest } from "../../wire/native/replication-apis.ts";
 import type { Replica } from "../replica.ts";
 import type { FetchedBatch } from "../../replication/types.ts";
-import { runsOf } from "./fetched-run.ts";
+import { addRuns } from "./fetched-run.ts";
 import type { ReplicationDeps, ReplicationSettings, StreamEffect } from "./types.ts";
 
 type Position = Extract<StreamEffect, { kind: "fetch" }>;
@@ -64,7 +64,6 @@ interface AnswerRow {
   readonly logStartOffset: number;
   readonly divergingEpoch: number;
   readonly divergingEnd: number;
-  readonly body: Uint8Array | undefined;
 }
 
 export class FetchStream {
@@ -306,39 +305,43 @@ export class FetchStream {
     session: Session,
     part: { readonly rows: readonly number[]; readonly bodies: readonly Uint8Array[]; readonly fetchNumber: number },
   ): void {
-    const { rows, bodies } = part;
-    for (let at = 0; at + REPLICA_ROW.WIDTH <= rows.length; at += REPLICA_ROW.WIDTH) {
-      const followed = session.slots.get(rows[at + REPLICA_ROW.SLOT] as number);
-      if (followed === undefined) continue;
-      const body = rows[at + REPLICA_ROW.BODY] as number;
+    const { rows, bodies, fetchNumber } = part;
+    for (let at = 0, next = 0; at + REPLICA_ROW.WIDTH <= rows.length; at = next) {
+      const slotId = rows[at + REPLICA_ROW.SLOT] as number;
+      // Rows of one slot that follow each other bring batches that do.
+      const found: Uint8Array[] = [];
+      for (next = at; rows[next + REPLICA_ROW.SLOT] === slotId; next += REPLICA_ROW.WIDTH) {
+        const body = bodies[rows[next + REPLICA_ROW.BODY] as number];
+        if (body !== undefined) found.push(body);
+      }
+      const followed = session.slots.get(slotId);
+      const isOfPosition = followed?.isDirty === false && fetchNumber >= followed.askedIn;
+      if (followed === undefined || !isOfPosition) continue;
       const row: AnswerRow = {
         error: rows[at + REPLICA_ROW.ERROR] as number,
         highWatermark: rows[at + REPLICA_ROW.HIGH_WATERMARK] as number,
         logStartOffset: rows[at + REPLICA_ROW.LOG_START_OFFSET] as number,
         divergingEpoch: rows[at + REPLICA_ROW.DIVERGING_EPOCH] as number,
         divergingEnd: rows[at + REPLICA_ROW.DIVERGING_END] as number,
-        body: body < 0 ? undefined : bodies[body],
       };
-      this.#takeRow(followed, row, part.fetchNumber);
+      if (row.error === 0) this.#takeBatches(followed, row, found);
+      else this.#tell(followed, row, { error: this.#errorOf(followed, row), runs: [] });
     }
   }
 
-  #takeRow(followed: Followed, row: AnswerRow, fetchNumber: number): void {
-    const isOfPosition = !followed.isDirty && fetchNumber >= followed.askedIn;
-    if (!isOfPosition) return;
-    if (row.error !== 0) return this.#tell(followed, row, { error: this.#errorOf(followed, row), runs: [] });
-    const runs = row.body === undefined ? [] : runsOf(row.body, this.#deps.checksum);
-    this.#deps.counters.bytesIn.add(row.body?.length ?? 0);
-    if (typeof runs !== "string") return this.#tell(followed, row, { error: undefined, runs });
+  /** What one batch is wrong in is no reason to take the others: the partition asks again (B-19). */
+  #takeBatches(followed: Followed, row: AnswerRow, bodies: readonly Uint8Array[]): void {
+    const { checksum, counters, logger } = this.#deps;
+    const runs: FetchedBatch<Uint8Array>[] = [];
+    let fault: string | undefined;
+    for (const body of bodies) {
+      counters.bytesIn.add(body.length);
+      fault ??= addRuns(runs, body, checksum);
+    }
+    if (fault === undefined) return this.#tell(followed, row, { error: undefined, runs });
     const { topic, partition } = followed.replica.log;
     const { fetchOffset } = followed.position;
-    this.#deps.logger.warn("fetched_batches_refused", {
-      topic,
-      partition,
-      fetchOffset,
-      leader: this.leaderId,
-      why: runs,
-    });
+    logger.warn("fetched_batches_refused", { topic, partition, fetchOffset, leader: this.leaderId, why: fault });
     this.#tell(followed, row, { error: "CORRUPT_MESSAGE", runs: [] });
   }
 

@@ -21,13 +21,12 @@ interface OpenRun {
 }
 
 /**
- * The runs of `body`, or why it cannot be taken; then nothing of it is. Whether the first offset is the one that was asked for, and the epoch not
- * above the leader's, is for the core to say.
+ * Adds the runs of `body` to `runs`. Returns why it cannot be taken, or undefined. Whether each run begins where the one before ended, and the epochs
+ * are none above the leader's, is for the core to say.
  */
-export function runsOf(body: Uint8Array, checksum: Crc32c): FetchedRun[] | string {
+export function addRuns(runs: FetchedRun[], body: Uint8Array, checksum: Crc32c): string | undefined {
   const bytes = keepable(body);
   const end = bytes.length;
-  const runs: FetchedRun[] = [];
   let open: OpenRun | undefined;
   let at = 0;
   while (at < end) {
@@ -50,7 +49,7 @@ export function runsOf(body: Uint8Array, checksum: Crc32c): FetchedRun[] | strin
     at = next;
   }
   if (open !== undefined) runs.push(closed(open, bytes, end));
-  return runs;
+  return undefined;
 }
 
 function closed(run: OpenRun, bytes: Uint8Array, end: number): FetchedRun {

@@ -47,7 +47,7 @@ export interface ReplicaFetchRequest {
 
 /**
  * A row of an answer. ERROR: native code. DIVERGING_EPOCH and DIVERGING_END: -1 = not diverging. BODY: position among the part's bodies of this
- * partition's batches; -1 = none.
+ * partition's batches; -1 = none. Rows of one slot that follow each other bring batches that do.
  */
 export const REPLICA_ROW = {
   SLOT: 0,

@@ -26,6 +26,7 @@ import {
   uuidFromBytes,
 } from "../../../src/model/ids.ts";
 import { recordCountAt } from "../../../src/model/record-batch.ts";
+import type { PartitionImage } from "../../../src/metadata/image.ts";
 import type { PartitionRecord, RequiredAcks } from "../../../src/replication/types.ts";
 import type { CrashKind } from "../../../src/sim/disk.ts";
 import { SimDisk } from "../../../src/sim/disk.ts";
@@ -116,7 +117,9 @@ export class ReplicatingNodes {
   async apply(change: RecordChange, partitions: readonly number[] = [0], at = this.nodes): Promise<void> {
     const record = this.record(change);
     for (const node of [...at].sort((a, b) => Number(b.nodeId === record.leader) - Number(a.nodeId === record.leader)))
-      if (node.isUp) for (const partition of partitions) await node.apply(partition, record);
+      if (node.isUp)
+        for (const partition of partitions)
+          await node.apply(partition, { ...record, index: partition as PartitionIndex });
   }
 
   /** The registrations as of now are what all know. */
@@ -388,7 +391,7 @@ export class ReplicatingNode {
   }
 
   /** As a broker does with a record of its metadata: the log, its epoch, the role. */
-  async apply(partition: number, record: PartitionRecord): Promise<void> {
+  async apply(partition: number, record: PartitionImage): Promise<void> {
     const { world } = this.#all;
     const { replicas, store } = this.parts;
     const limits: TopicLimits = {
