@@ -1,5 +1,5 @@
 // The planted bugs that random seeds must catch; those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
-import type { SwarmConfig } from "../src/sim/swarm.ts";
+import { NO_OPERATOR, type SwarmConfig } from "../src/sim/swarm.ts";
 
 export interface MutantPlan {
   readonly id: string;
@@ -40,7 +40,8 @@ export function knownScene(swarm: SwarmConfig): SwarmConfig {
   return {
     ...swarm,
     cluster: { voters: 1, observers: 0 },
-    operator: { membersMs: 0, transferMs: 0, isUpgrade: false },
+    operator: NO_OPERATOR,
+    replicasMax: 1,
     faults: { ...swarm.faults, ...quiet, powerLossMs: 1000, failedSyncMs },
     clients: swarm.clients.map((client) => ({ ...client, acks: ["all"] as const })),
   };

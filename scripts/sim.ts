@@ -1,25 +1,33 @@
 // The simulator from the command line.
 //   npm run sim -- --seed N [--trace] [--mutant ID]        one seed, exactly as it ran before
+//   npm run sim -- --seed N --shrink [--mutant ID]         a failing one: the shortest scenario that still fails so
+//   npm run sim -- --seed N --reduced SCENARIO [--trace]   that one again
 //   npm run sim -- --seeds A..B [--mutant ID] [--canary]   many; exits with 1 on any failure
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
+import { parseReduction, reduced } from "../src/sim/reduction.ts";
 import type { SeedResult } from "../src/sim/run-seed.ts";
 import { NAMED_STATES } from "../src/sim/marks.ts";
 import type { TraceEvent } from "../src/sim/world.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
+import { shrinkSeed } from "./sim-shrink.ts";
 
 /** One seed in this many is run twice here and once in a fresh process. */
 const REPEAT_EVERY = 20;
 /** In so many of the seeds of several nodes the quorum's leader must have changed at least once. */
 const CONTROLLER_MOVES_IN = 0.8;
+/** In so many of the seeds whose partitions may have several replicas another replica must have led at least once. */
+const LEADERS_MOVE_IN = 0.8;
 const { values } = parseArgs({
   options: {
     seed: { type: "string" },
     seeds: { type: "string" },
     trace: { type: "boolean", default: false },
+    shrink: { type: "boolean", default: false },
+    reduced: { type: "string" },
     mutant: { type: "string" },
     canary: { type: "boolean", default: false },
     "hash-only": { type: "boolean", default: false },
@@ -34,11 +42,15 @@ function printTrace(event: TraceEvent): void {
 }
 
 function run(host: SimHost, seed: number, onTrace?: (event: TraceEvent) => void): Promise<SeedResult> {
-  return runGuarded(host, seed, { isCanary: values.canary, ...(onTrace === undefined ? {} : { onTrace }) });
+  return runGuarded(host, seed, {
+    isCanary: values.canary,
+    ...(onTrace === undefined ? {} : { onTrace }),
+    ...(reduction === undefined ? {} : { adjust: (swarm) => reduced(swarm, reduction) }),
+  });
 }
 
 function replayCommand(seed: number): string {
-  return `npm run sim -- --seed ${seed} --trace${values.mutant === undefined ? "" : ` --mutant ${values.mutant}`}`;
+  return `npm run sim -- --seed ${seed}${values.mutant === undefined ? "" : ` --mutant ${values.mutant}`} --trace`;
 }
 
 /** Same seed, same hash: here, and in a process that has run nothing before. */
@@ -72,7 +84,7 @@ async function runOne(host: SimHost, seed: number): Promise<void> {
     `${result.events} events, ${(result.simulatedMs / 1000).toFixed(1)} simulated seconds in ${seconds.toFixed(2)} s, hash ${result.hash}`,
   );
   console.log(
-    `${result.nodes} nodes, ${result.batches} batches, ${result.commands} metadata commands, ${result.controllerMoves} moves of the controller, ${result.reads} reads, ${result.starts} starts`,
+    `${result.nodes} nodes, ${result.batches} batches, ${result.commands} metadata commands, ${result.controllerMoves} moves of the controller, ${result.leadershipMoves} of partitions' leaders, ${result.reads} reads, ${result.starts} starts`,
   );
   printTable("faults", result.faults);
   printTable("reached", result.marks);
@@ -103,6 +115,10 @@ class Totals {
   /** Seeds of several nodes, and those of them in which the controller moved. */
   several = 0;
   moved = 0;
+  /** Seeds with partitions of several replicas, those of them in which a leader moved, and how often leaders did. */
+  replicated = 0;
+  ledAnew = 0;
+  leadershipMoves = 0;
 
   add(result: SeedResult): void {
     this.seeds++;
@@ -112,6 +128,9 @@ class Totals {
     this.commands += result.commands;
     if (result.nodes > 1) this.several++;
     if (result.controllerMoves > 0) this.moved++;
+    if (result.hasReplicas) this.replicated++;
+    if (result.hasReplicas && result.leadershipMoves > 0) this.ledAnew++;
+    this.leadershipMoves += result.leadershipMoves;
     for (const [name, count] of result.faults) this.faults.set(name, (this.faults.get(name) ?? 0) + count);
     for (const name of result.marks.keys()) {
       this.reached.set(name, (this.reached.get(name) ?? 0) + 1);
@@ -126,6 +145,10 @@ class Totals {
     );
     if (this.moved < this.several * CONTROLLER_MOVES_IN)
       missed.push(`MISSED: the controller moved in only ${this.moved} of ${this.several} seeds of several nodes`);
+    if (this.ledAnew < this.replicated * LEADERS_MOVE_IN)
+      missed.push(
+        `MISSED: leaders of partitions moved in only ${this.ledAnew} of ${this.replicated} seeds with replicas`,
+      );
     return missed;
   }
 }
@@ -168,17 +191,21 @@ function report(totals: Totals, seconds: number): void {
     console.log(`FAILING seed ${seed}: ${fault.split("\n")[0]}\n  ${replayCommand(seed)}`);
   for (const missed of totals.missed) console.log(missed);
   console.log(
-    `${totals.seeds} seeds (${totals.counted} counted, ${totals.repeated} repeated with equal hashes or listed), ${totals.batches} batches, ${totals.commands} metadata commands, ` +
+    `${totals.seeds} seeds (${totals.counted} counted, ${totals.repeated} repeated with equal hashes or listed), ${totals.batches} batches, ${totals.commands} metadata commands, ${totals.leadershipMoves} moves of partitions' leaders, ` +
       `${(totals.simulatedMs / 1000).toFixed(0)} simulated s in ${seconds.toFixed(1)} s, ${totals.failing.length} failing`,
   );
   if (totals.failing.length > 0 || totals.missed.length > 0 || totals.counted === 0) process.exitCode = 1;
 }
 
 const host = await createSimHost();
+const reduction = values.reduced === undefined ? undefined : parseReduction(values.reduced);
 if (values.mutant !== undefined) activateMutants(values.mutant.split(","));
 if (values.seeds !== undefined) await runMany(host, values.seeds);
+else if (values.seed !== undefined && values.shrink) await shrinkSeed(host, Number(values.seed), values.mutant);
 else if (values.seed !== undefined) await runOne(host, Number(values.seed));
 else {
-  console.error("usage: npm run sim -- --seed N [--trace] | --seeds A..B [--mutant ID] [--canary]");
+  console.error(
+    "usage: npm run sim -- --seed N [--trace] [--shrink] [--reduced SCENARIO] | --seeds A..B [--mutant ID] [--canary]",
+  );
   process.exitCode = 2;
 }

@@ -1,18 +1,19 @@
 // The nodes of a run: machines with disks and brokers on them, and what is known of them as a whole.
 import { present } from "../base/assert.ts";
 import { storageConfigOf } from "../broker/start-up.ts";
+import type { PartitionImage } from "../metadata/image.ts";
 import type { NodeId } from "../model/ids.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { majorityOf } from "../raft/quorum.ts";
 import { nodeIdOf, type ReplicaId } from "../raft/types.ts";
 import { SimDisk } from "./disk.ts";
 import { type HistoryEvent, type PartitionName, partitionName } from "./history.ts";
+import type { DurableClaim, ReplicaWatch } from "./replicas/replica-watch.ts";
 import type { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
-import { type PlatterEnd, recoverCopy } from "./platter.ts";
+import { type CopyOptions, type LogContent, type PlatterEnd, readCopy, recoverCopy } from "./platter.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";
 import type { SwarmConfig } from "./swarm.ts";
-import { TOPIC_PREFIX } from "./workload/topics.ts";
 import type { SimWorld, WorldHost } from "./world.ts";
 
 export interface ClusterParts {
@@ -21,25 +22,25 @@ export interface ClusterParts {
   readonly network: SimNetwork;
   readonly codecs: Codecs;
   readonly watch: QuorumWatch;
+  readonly replicas: ReplicaWatch;
   readonly record: (event: HistoryEvent) => void;
   readonly onDown: (node: SimNode) => void;
 }
 
-const PORT = 7070;
-
-/** Topics of the record workload: their names are used once, so that checkers may go by the name. */
-function isNamedOnce(topic: string): boolean {
-  return topic.startsWith(TOPIC_PREFIX);
+/** A partition that nobody leads. */
+export interface LeaderlessPlace {
+  readonly topic: string;
+  readonly partition: number;
+  readonly hasNoIntactReplica: boolean;
 }
+
+const PORT = 7070;
 
 export class SimCluster {
   readonly nodes: readonly SimNode[];
   readonly #parts: ClusterParts;
   /** Replicas of the metadata log whose disk is gone for ever, or of an older time. */
   readonly #lost = new Set<ReplicaId>();
-  /** Partitions whose only replica's disk is gone: topic id and index. */
-  readonly #lostPartitions = new Set<string>();
-  readonly #nodesWithLoss = new Set<NodeId>();
   /** An operator changes who votes: no disk may be lost in that time, nor may that be done while one may be lost. */
   isChangingVoters = false;
   #probes = 0;
@@ -83,38 +84,68 @@ export class SimCluster {
     return controller === undefined ? undefined : this.node(controller);
   }
 
-  /** The node with the only replica of a partition, as the committed metadata says. */
-  homeOf(topic: string, partition: number): SimNode | undefined {
-    const [replica] = this.#parts.watch.image.topicByName(topic)?.partitions[partition]?.replicas ?? [];
-    return replica === undefined ? undefined : this.node(replica);
+  /** Of the nodes with a replica of the partition, in the order of assignment, as the committed metadata says. */
+  replicasOf(topic: string, partition: number): readonly SimNode[] {
+    const { image } = this.#parts.watch;
+    return (image.topicByName(topic)?.partitions[partition]?.replicas ?? []).map((id) => this.node(id));
   }
 
-  /** Its only replica was on a disk that is gone, or it was placed on that node while nobody knew yet. */
+  /** Every replica that counted is gone or damaged: nobody takes or gives its records any more. */
   isLost(place: { readonly topic: string; readonly partition: number }): boolean {
     const topic = this.#parts.watch.image.topicByName(place.topic);
-    const partition = topic?.partitions[place.partition];
-    if (topic === undefined || partition === undefined) return false;
-    const [home] = partition.replicas;
-    if (this.#lostPartitions.has(`${topic.topicId} ${place.partition}`)) return true;
-    return partition.isr.length === 0 && home !== undefined && this.#nodesWithLoss.has(home);
+    return topic !== undefined && this.#parts.replicas.isLost(topic.topicId, place.partition);
   }
 
-  /** A partition that nobody leads though its disk is there. */
+  /** A partition that nobody leads though a replica that may is there. */
   get leaderless(): PartitionName | undefined {
-    for (const { name, isDeleting, partitions } of this.#parts.watch.image.topics)
-      for (const { index, leader } of partitions) {
-        const place = { topic: name, partition: index };
-        if (leader === null && !isDeleting && !this.isLost(place)) return partitionName(place);
-      }
-    return undefined;
+    return this.#partition(({ leader }) => leader === null);
   }
 
-  /** A lost partition that is led again, and so shows its clients another content. */
-  get risen(): PartitionName | undefined {
-    for (const { name, topicId, isDeleting, partitions } of this.#parts.watch.image.topics)
-      for (const { index, leader } of partitions)
-        if (leader !== null && !isDeleting && this.#lostPartitions.has(`${topicId} ${index}`))
-          return `${name}-${index}`;
+  /** A partition of which a replica is not in sync. */
+  get underReplicated(): PartitionName | undefined {
+    return this.#partition(({ isr, replicas }) => isr.length < replicas.length);
+  }
+
+  /** Nodes that lead partitions with several replicas, as often as they do. */
+  get leaders(): readonly SimNode[] {
+    return [...this.#parts.watch.image.topics].flatMap(({ partitions }) =>
+      partitions.flatMap(({ leader, replicas }) =>
+        leader === null || replicas.length === 1 ? [] : [this.node(leader)],
+      ),
+    );
+  }
+
+  get leaderlessPlaces(): readonly LeaderlessPlace[] {
+    return [...this.#parts.watch.image.topics].flatMap(({ name, isDeleting, partitions }) =>
+      partitions.flatMap(({ index, leader, isr, elr }) =>
+        leader !== null || isDeleting
+          ? []
+          : [{ topic: name, partition: index, hasNoIntactReplica: isr.length + elr.length === 0 }],
+      ),
+    );
+  }
+
+  /** For people: why the cluster is not whole. */
+  get whatIsMissing(): string {
+    const { leaderless, underReplicated } = this;
+    return `leaderless: ${leaderless ?? "none"}, under-replicated: ${underReplicated === undefined ? "none" : this.#parts.replicas.describe(underReplicated)}`;
+  }
+
+  /** May these nodes alone lead the partition and commit in it? A member of ISR or ELR is among them, and of replicas at least min ISR. */
+  canCommit(place: { readonly topic: string; readonly partition: number }, nodes: readonly SimNode[]): boolean {
+    const partition = this.#parts.watch.image.topicByName(place.topic)?.partitions[place.partition];
+    if (partition === undefined) return false;
+    const isIn = (id: NodeId): boolean => nodes.some((node) => node.id === id);
+    const { isr, elr, replicas, minIsr } = partition;
+    return [...isr, ...elr].some(isIn) && replicas.filter(isIn).length >= minIsr;
+  }
+
+  #partition(isSo: (partition: PartitionImage) => boolean): PartitionName | undefined {
+    for (const { name, isDeleting, partitions } of this.#parts.watch.image.topics)
+      for (const partition of partitions) {
+        const place = { topic: name, partition: partition.index };
+        if (!isDeleting && isSo(partition) && !this.isLost(place)) return partitionName(place);
+      }
     return undefined;
   }
 
@@ -170,26 +201,59 @@ export class SimCluster {
     for (const replica of this.#parts.watch.replicasOf(node.id)) this.#parts.watch.spoilt(replica);
   }
 
+  /** Has a partition with several replicas its last good copy there? */
+  hasLastCopy(node: SimNode): boolean {
+    return this.#parts.replicas.hasLastCopy(node.id);
+  }
+
   /** The disk of a node that is down is gone, or is as it was: what only it had is lost. */
   diskLost(node: SimNode): void {
-    const { watch, world, record } = this.#parts;
+    const { watch, replicas } = this.#parts;
     this.spoilt(node);
     for (const replica of watch.replicasOf(node.id)) this.#lost.add(replica);
-    this.#nodesWithLoss.add(node.id);
-    const lost: PartitionName[] = [];
-    for (const topic of watch.image.topics)
-      for (const { index, replicas } of topic.partitions) {
-        if (replicas[0] !== node.id) continue;
-        this.#lostPartitions.add(`${topic.topicId} ${index}`);
-        if (isNamedOnce(topic.name)) lost.push(partitionName({ topic: topic.name, partition: index }));
-      }
-    record({ type: "disk lost", timeMs: world.nowMs, node: node.name, partitions: lost });
+    replicas.diskLost(node.id);
+  }
+
+  /** Does it hold a replica of a partition that has several? */
+  hasReplicas(node: SimNode): boolean {
+    for (const { partition } of this.#parts.watch.image.partitionsOn(node.id))
+      if (partition.replicas.length > 1) return true;
+    return false;
+  }
+
+  /** Bits of its log of that partition turned over, or cannot be read. */
+  logSpoilt(node: SimNode, partition: PartitionName): void {
+    this.#parts.replicas.spoilt(node.id, partition);
+  }
+
+  /** Was damage of it planted that nothing has shown yet? */
+  isLogSpoilt(node: SimNode, partition: PartitionName): boolean {
+    return this.#parts.replicas.isSpoilt(node.id, partition);
+  }
+
+  /** Registered anew since the metadata was like that: its disk of that time has an older broker epoch (D-6). */
+  brokerEpochOf(node: SimNode): number {
+    return this.#parts.watch.image.broker(node.id)?.confirmedEpoch ?? -1;
+  }
+
+  /** What each of its replicas took for durable. */
+  claimsOf(node: SimNode): readonly DurableClaim[] {
+    return this.#parts.replicas.claimsOf(node.id);
   }
 
   /** What a recovery of the node's disk as it is now would find. */
   recoverCopyOf(node: SimNode): Promise<readonly PlatterEnd[]> {
+    return recoverCopy(node.disk.image, this.#copyOptions(node));
+  }
+
+  /** All that the node's replicas hold on its disk. */
+  contentOf(node: SimNode): Promise<readonly LogContent[]> {
+    return readCopy(node.disk.image, this.#copyOptions(node));
+  }
+
+  #copyOptions(node: SimNode): CopyOptions {
     const { world, host, codecs } = this.#parts;
     const seed = world.seed * 1000 + this.#probes++;
-    return recoverCopy(node.disk.image, { seed, host, codecs, config: storageConfigOf(node.config) });
+    return { seed, host, codecs, config: storageConfigOf(node.config) };
   }
 }

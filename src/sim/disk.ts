@@ -14,6 +14,7 @@ import { MARK, markOfFile } from "./marks.ts";
 import type { Incarnation, SimWorld } from "./world.ts";
 
 const SECTORS_PER_PAGE = 8;
+const PAGE_BYTES = 4096;
 
 /** Mean milliseconds of each kind of operation; single ones take up to fifty times as long. */
 export interface DiskLatencies {
@@ -38,6 +39,8 @@ export interface DiskFaults {
   foreignBytes: number;
   /** D12: probability that an open is refused. */
   openFailures: number;
+  /** D10: everything takes this many times as long. */
+  slowness: number;
 }
 
 export type CrashKind = "process death" | "power loss";
@@ -50,7 +53,13 @@ interface WriteUnderWay {
 
 export class SimDisk {
   readonly name: string;
-  readonly faults: DiskFaults = { failingSyncs: 0, failingDirectorySyncs: 0, foreignBytes: 0, openFailures: 0 };
+  readonly faults: DiskFaults = {
+    failingSyncs: 0,
+    failingDirectorySyncs: 0,
+    foreignBytes: 0,
+    openFailures: 0,
+    slowness: 1,
+  };
   readonly world: SimWorld;
   /** Called when a sync fails (D7), before its caller hears it. */
   onFailedSync: (path: string) => void = () => undefined;
@@ -58,6 +67,7 @@ export class SimDisk {
   readonly #options: DiskOptions;
   readonly #writes = new Set<WriteUnderWay>();
   readonly #locks = new Map<string, Incarnation>();
+  readonly #unreadable = new WeakMap<FileNode, Set<number>>();
   #image: DiskImage;
 
   constructor(world: SimWorld, name: string, options: DiskOptions, image = new DiskImage()) {
@@ -151,7 +161,7 @@ export class SimDisk {
   latencyMs(meanMs: number): number {
     const uniform = (this.#rng.u32() + 1) / 2 ** 32;
     const tail = this.#rng.chance(0.01) ? 10 : 1;
-    return Math.min(-Math.log(uniform) * meanMs * tail, meanMs * 50);
+    return Math.min(-Math.log(uniform) * meanMs * tail, meanMs * 50) * this.faults.slowness;
   }
 
   lock(path: string, owner: Incarnation): LockOutcome {
@@ -201,6 +211,10 @@ export class SimDisk {
   read(owner: Incarnation, file: FileNode, path: string, position: number, target: Uint8Array): Promise<number> {
     const delayMs = this.latencyMs(this.#options.latencies.readMs);
     return this.world.later({ delayMs, kind: "read", owner, detail: path }, () => {
+      if (this.#isUnreadable(file, position, position + target.length)) {
+        this.world.countFault("D8 page cannot be read");
+        throw new FileError("io", "read", path);
+      }
       const bytes = file.live.view.subarray(position, position + target.length);
       target.set(bytes);
       this.#mark("read", path);
@@ -229,8 +243,28 @@ export class SimDisk {
         this.#refuse("write", path);
       }
       this.#image.write(file, position, bytes);
+      this.#remap(file, position, position + bytes.length);
       this.#mark("write", path);
     });
+  }
+
+  /** D8: the page that holds this byte gives an error, again and again, until it is written anew. */
+  makeUnreadable(file: FileNode, position: number): void {
+    const pages = this.#unreadable.get(file) ?? new Set<number>();
+    this.#unreadable.set(file, pages.add(Math.floor(position / PAGE_BYTES)));
+  }
+
+  #isUnreadable(file: FileNode, from: number, to: number): boolean {
+    for (const page of this.#unreadable.get(file) ?? []) {
+      if (page * PAGE_BYTES < Math.min(to, file.live.sizeBytes) && from < (page + 1) * PAGE_BYTES) return true;
+    }
+    return false;
+  }
+
+  #remap(file: FileNode, from: number, to: number): void {
+    const pages = this.#unreadable.get(file);
+    if (pages === undefined) return;
+    for (const page of pages) if (page * PAGE_BYTES < to && from < (page + 1) * PAGE_BYTES) pages.delete(page);
   }
 
   #mark(operation: "read" | "write", path: string): void {

@@ -1,31 +1,41 @@
 // The fault atlas (D-34): which loss the injected faults excuse. What it does not excuse is a violation.
 //
-// One replica (this build), of which the faults of its own node count alone: the disk loses and tears what no sync covered, never what one did.
-//   acks=all   synced before it is acknowledged: never lost.
-//   acks=1     written before it is acknowledged: survives a killed process; a power loss or a failed sync may take it (D-36).
-//   acks=0     may be lost at any time.
-// A partition whose node lost its disk (D11) or had bits of its metadata log turned over (D5) is lost whole: nothing is said of it
-// any more.
+//   acks=all   never, while one replica of those that the metadata counts on (ISR and ELR) is left with its disk: only when every one of them lost its
+//              disk (D11) or is damaged (D5, D8; D-17), or when an operator had a replica lead that was not among them. From then on the partition is
+//              void: nothing is said of it any more.
+//   acks=1     as acks=all, and when somebody began or ceased to lead the partition after the send had begun: by a change of the leader, or because the
+//              leader's process ended (D-36). Of a partition with one replica: only by a power loss or a failed sync of its node, for what was
+//              written survives a killed process.
+//   acks=0     at any time.
 import type { Acks } from "../client/types.ts";
-import { type DiskLost, type FaultHappened, type HistoryEvent, type PartitionName, partitionName } from "./history.ts";
+import {
+  type FaultHappened,
+  type HistoryEvent,
+  type LeadershipChanged,
+  type PartitionLost,
+  type PartitionName,
+  partitionName,
+} from "./history.ts";
 
-/** Name of the node that has the partition's only replica; undefined when it is not known: then the faults of any node excuse. */
-export type HomeOf = (partition: PartitionName) => string | undefined;
+/** The node of a partition with one replica; "several" of one with more; undefined when it is not known: then the faults of any node excuse. */
+export type HomeOf = (partition: PartitionName) => string | "several" | undefined;
 
 export class FaultAtlas {
   /** Losses that were found and excused, acks=0 not counted. */
   excused = 0;
   readonly #homeOf: HomeOf;
   readonly #lastLossMs = new Map<string, number>();
+  readonly #lastLeadershipMs = new Map<PartitionName, number>();
   readonly #lost = new Set<PartitionName>();
 
   constructor(homeOf: HomeOf) {
     this.#homeOf = homeOf;
   }
 
-  observe(fault: FaultHappened | DiskLost): void {
-    if (fault.type === "disk lost") for (const name of fault.partitions) this.#lost.add(name);
-    else if (fault.fault !== "process death") this.#lastLossMs.set(fault.node, fault.timeMs);
+  observe(event: FaultHappened | PartitionLost | LeadershipChanged): void {
+    if (event.type === "partition lost") this.#lost.add(partitionName(event));
+    else if (event.type === "leadership") this.#lastLeadershipMs.set(partitionName(event), event.timeMs);
+    else if (event.fault !== "process death") this.#lastLossMs.set(event.node, event.timeMs);
   }
 
   /** Is it of a partition that nothing is said of any more? */
@@ -52,6 +62,7 @@ export class FaultAtlas {
 
   #lastLossOf(partition: PartitionName): number {
     const home = this.#homeOf(partition);
+    if (home === "several") return this.#lastLeadershipMs.get(partition) ?? Number.NEGATIVE_INFINITY;
     if (home !== undefined) return this.#lastLossMs.get(home) ?? Number.NEGATIVE_INFINITY;
     return Math.max(Number.NEGATIVE_INFINITY, ...this.#lastLossMs.values());
   }

@@ -79,12 +79,31 @@ export interface FaultHappened {
   readonly isServing?: boolean;
 }
 
-/** A disk is gone for ever, or is as it was at some earlier time: the partitions whose only replica was there are lost. */
-export interface DiskLost {
-  readonly type: "disk lost";
+/** Every copy that counted is gone or damaged, or an operator had another one lead: what was committed may be gone from here on. */
+export interface PartitionLost {
+  readonly type: "partition lost";
   readonly timeMs: number;
-  readonly node: string;
-  readonly partitions: readonly PartitionName[];
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** A broker begins to lead the partition, or leads it no more. */
+export interface LeadershipChanged {
+  readonly type: "leadership";
+  readonly timeMs: number;
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** A client asked where a partition ends, and was told: as one of its brokers sees it. */
+export interface LatestTold {
+  readonly type: "latest";
+  readonly timeMs: number;
+  readonly invokedMs: number;
+  readonly process: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly endOffset: number;
 }
 
 /** The machine stands still until then, at the longest (P2). */
@@ -141,7 +160,9 @@ export type HistoryEvent =
   | ScanEnded
   | EndObserved
   | FaultHappened
-  | DiskLost
+  | PartitionLost
+  | LeadershipChanged
+  | LatestTold
   | MachinePaused
   | ProcessStopped
   | StartRefused

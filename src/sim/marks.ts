@@ -23,12 +23,32 @@ export const MARK = {
   TRANSFERRED: "the leadership of the quorum was transferred",
   VERSION_RAISED: "metadata.version was raised after a rolling upgrade",
   SPOILT_REFUSED: "a node refused its spoilt disk",
+  LEADER_MOVED: "another replica leads a partition",
+  ELECTED_FROM_ELR: "a leader was elected from the ELR",
+  UNCLEAN: "an operator had a replica lead that was not eligible",
+  NO_INTACT_REPLICA: "a partition has no intact replica",
+  ISR_SHRANK: "an ISR shrank",
+  ISR_GREW: "an ISR grew",
+  MIN_ISR_CHANGED: "min ISR changed",
+  PREFERRED_AGAIN: "the first replica leads again",
+  TRUNCATED: "a follower cut records",
+  TWO_PARTITION_LEADERS: "two brokers led a partition at once, in different epochs",
+  LOG_DAMAGED: "a damaged replica was found",
+  UNCLEAN_WISH: "an unclean election was done as asked",
+  PREFERRED_WISH: "preferred elections were done as asked",
+  MIN_ISR_WISH: "min.insync.replicas was changed",
+  REPLICAS_COMPARED: "replicas were compared byte for byte",
+  BELOW_MIN_ISR: "produce answered NOT_ENOUGH_REPLICAS, not appended",
 } as const;
 
 /** States that are counted and need not be reached. */
 export const RARE_MARK = {
   CORE_OF_ALL: "no node could stay broken",
   NO_CORE: "too much was lost for any core",
+  LOG_RESTARTED: "a follower began anew from its leader's log start",
+  WHOLE_DROPPED: "a replica would have had to cut what it knew to be committed",
+  WANTS_MOVE: "a leader asked to be relieved: its disk is too slow",
+  BELOW_AFTER_APPEND: "produce answered NOT_ENOUGH_REPLICAS_AFTER_APPEND, unknown",
 } as const;
 
 /** Reached in less than one seed of a hundred: the run proves too little. */

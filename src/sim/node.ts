@@ -16,6 +16,7 @@ import type { HistoryEvent } from "./history.ts";
 import type { Machine } from "./machine.ts";
 import type { SimNetwork } from "./network.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";
+import type { ReplicaWatch } from "./replicas/replica-watch.ts";
 import { MARK } from "./marks.ts";
 import { createSimLogger, SimMetrics } from "./sim-ports.ts";
 import { createSimClock, createSimEntropy, createSimTimers, type Incarnation, type SimWorld } from "./world.ts";
@@ -26,6 +27,7 @@ export interface NodeParts {
   readonly disk: SimDisk;
   readonly codecs: Codecs;
   readonly watch: QuorumWatch;
+  readonly replicas: ReplicaWatch;
   readonly raftSettings: Partial<RaftSettings>;
   readonly record: (event: HistoryEvent) => void;
   /** The process is gone, by itself or not; whoever supervises may start it again. */
@@ -40,6 +42,9 @@ interface Process {
 /** Acknowledgements rest on these directories' files. */
 const JOURNALS = ["/journal/", "/metadata/"];
 
+const OTHER_NODES_MAX = 4;
+/** Of one follower to one leader: the newest, and the one whose wait it ended. */
+const FETCHES_UNDER_WAY_MAX = 2;
 const ON_THE_WAY_BYTES = 4 * 1024 * 1024;
 
 export type NodeState = "down" | "starting" | "running" | "stopping";
@@ -94,7 +99,7 @@ export class SimNode {
   }
 
   start(): void {
-    const { world, network, disk, codecs, watch } = this.#parts;
+    const { world, network, disk, codecs, watch, replicas } = this.#parts;
     const incarnation = world.startIncarnation(this.name);
     if (this.machine.isOff) network.booted(this.name);
     this.machine.isOff = false;
@@ -117,6 +122,7 @@ export class SimNode {
         metadataVersions: { min: 1, max: this.metadataVersionMax },
         raftSettings: this.#parts.raftSettings,
         probe: watch.probeOf(this.id),
+        replicaProbe: replicas.probeOf(this.id, `${this.name} life ${incarnation.number}`),
       },
       this.config,
     );
@@ -145,7 +151,11 @@ export class SimNode {
       delayed_operations: this.config["delayed.requests.max"],
       request_inflight_bytes: this.config["produce.inflight.bytes"] + ON_THE_WAY_BYTES,
       unsent_bytes: this.config["unsent.bytes"] + ON_THE_WAY_BYTES,
-      journal_pinned_bytes: this.config["journal.pinned.bytes"] + this.config["max.message.bytes"],
+      // What was asked of the leaders before it was full comes on top.
+      journal_pinned_bytes:
+        this.config["journal.pinned.bytes"] +
+        this.config["max.message.bytes"] +
+        OTHER_NODES_MAX * FETCHES_UNDER_WAY_MAX * this.config["replica.fetch.response.max.bytes"],
       tail_cache_bytes: this.config["tail.cache.bytes"],
       open_segment_files: this.config["open.files.max"],
     };
@@ -257,6 +267,7 @@ export class SimNode {
     this.#process = undefined;
     this.#state = "down";
     this.#parts.watch.ended(this.id);
+    this.#parts.replicas.ended(this.id);
     this.#parts.onDown(this);
   }
 

@@ -49,6 +49,8 @@ class Mirror implements Watched {
 export interface QuorumWatchParts {
   readonly world: SimWorld;
   readonly onViolation: (violation: Violation) => void;
+  /** After each command of the committed log. */
+  readonly onCommitted?: (image: MetadataImage) => void;
 }
 
 export class QuorumWatch {
@@ -261,6 +263,7 @@ export class QuorumWatch {
       const { code, message } = asOttlaError(thrown);
       throw new RaftBroken(39, `committed entry ${entry.index} cannot be applied: ${code} ${message}`);
     }
+    if (entry.kind === "command") this.#parts.onCommitted?.(this.#image);
     const { endOffset } = this.#image;
     if (endOffset % STATE_EVERY === 0) this.#states[endOffset] = this.#image.stateHash();
   }

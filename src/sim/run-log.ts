@@ -82,9 +82,18 @@ export class RunLog {
         this.record({ type: "start refused", timeMs, node: node.name, code: ends.code, reason: ends.message });
       return;
     }
+    for (const claim of cluster.claimsOf(node)) {
+      const { topicId, partition } = claim;
+      const endOffset = ends.find((end) => end.topicId === topicId && end.partition === partition)?.endOffset ?? 0;
+      if (endOffset < claim.durableEnd) {
+        const message = `${claim.name}: ${node.name} took [0, ${claim.durableEnd}) for durable, its platter has ${endOffset}`;
+        this.violated({ invariant: 16, message });
+      }
+    }
     for (const { name: topic, partitions } of board.live) {
       for (let partition = 0; partition < partitions; partition++) {
-        if (!cluster.isSingle && cluster.homeOf(topic, partition) !== node) continue;
+        const replicas = cluster.replicasOf(topic, partition);
+        if (!cluster.isSingle && (replicas[0] !== node || replicas.length > 1)) continue;
         const endOffset = ends.find((end) => end.topic === topic && end.partition === partition)?.endOffset ?? 0;
         this.record({ type: "end", timeMs, source: "platter", topic, partition, endOffset });
       }

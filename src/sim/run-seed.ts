@@ -9,12 +9,14 @@ import type { Codecs } from "../ports/codecs.ts";
 import type { Violation } from "./checkers/checker.ts";
 import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
-import type { HistoryEvent } from "./history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import type { SimNode } from "./node.ts";
+import { ReplicaComparison } from "./replicas/comparison.ts";
 import { QuorumWatch } from "./quorum-watch.ts";
+import { ReplicaWatch } from "./replicas/replica-watch.ts";
 import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
@@ -51,10 +53,16 @@ export interface SeedResult {
   readonly batches: number;
   readonly commands: number;
   readonly controllerMoves: number;
+  /** Times that a partition got another leader. */
+  readonly leadershipMoves: number;
+  /** Partitions may have several replicas. */
+  readonly hasReplicas: boolean;
   readonly reads: number;
   readonly starts: number;
   readonly faults: ReadonlyMap<string, number>;
   readonly marks: ReadonlyMap<string, number>;
+  /** What the nemesis did, by name (see `SwarmConfig.acts`). */
+  readonly acts: readonly string[];
   readonly swarm: string;
 }
 
@@ -75,6 +83,7 @@ class SeedRun {
   readonly #swarm: SwarmConfig;
   readonly #network: SimNetwork;
   readonly #watch: QuorumWatch;
+  readonly #replicas: ReplicaWatch;
   readonly #cluster: SimCluster;
   readonly #nemesis: Nemesis;
   readonly #log: RunLog;
@@ -99,11 +108,13 @@ class SeedRun {
     this.#swarm = options.adjust?.(drawn) ?? drawn;
     this.#network = new SimNetwork(world, { link: this.#swarm.link });
     this.#log = new RunLog(world, (partition) => this.#homeOf(partition));
-    this.#watch = new QuorumWatch({ world, onViolation: (violation) => this.#log.violated(violation) });
     const record = (event: HistoryEvent): void => this.#log.record(event);
+    const onViolation = (violation: Violation): void => this.#log.violated(violation);
+    this.#replicas = new ReplicaWatch({ world, onViolation, record });
+    this.#watch = new QuorumWatch({ world, onViolation, onCommitted: (image) => this.#replicas.committed(image) });
     const parts = { world, network: this.#network, codecs, record };
     this.#cluster = new SimCluster(
-      { ...parts, host, watch: this.#watch, onDown: (node) => this.#nemesis.supervise(node) },
+      { ...parts, host, watch: this.#watch, replicas: this.#replicas, onDown: (node) => this.#nemesis.supervise(node) },
       this.#swarm,
     );
     const clientParts = {
@@ -128,6 +139,7 @@ class SeedRun {
         wait: (delayMs) => operatorClient.wait(delayMs),
         record,
         nextOperation: clientParts.nextOperation,
+        board: this.#board,
       },
       this.#swarm.operator,
     );
@@ -155,7 +167,8 @@ class SeedRun {
 
   #homeOf(partition: string): string | undefined {
     const at = partition.lastIndexOf("-");
-    return this.#cluster.homeOf(partition.slice(0, at), Number(partition.slice(at + 1)))?.name;
+    const [home, ...others] = this.#cluster.replicasOf(partition.slice(0, at), Number(partition.slice(at + 1)));
+    return others.length > 0 ? "several" : home?.name;
   }
 
   async run(): Promise<SeedResult> {
@@ -184,10 +197,13 @@ class SeedRun {
       batches,
       commands,
       controllerMoves: this.#watch.controllerMoves,
+      leadershipMoves: this.#replicas.leadershipMoves,
+      hasReplicas: this.#swarm.replicasMax > 1,
       reads: this.#log.reads,
       starts: this.#cluster.nodes.reduce((sum, node) => sum + node.starts, 0),
       faults,
       marks,
+      acts: this.#nemesis.acts,
       swarm: describeSwarm(this.#swarm),
     };
   }
@@ -225,6 +241,7 @@ class SeedRun {
     await this.#settle(Promise.all(clients), "the clients did not end");
     await this.#readAll();
     await this.#stopAll();
+    await this.#compareReplicas();
     for (const node of this.#cluster.nodes) if (node.state === "down") node.start();
     await this.#mustAgree();
     await this.#readAll();
@@ -271,15 +288,14 @@ class SeedRun {
     await this.#keeper.createOne(await this.#prober.connect());
   }
 
+  /** Of partitions that the core can lead and commit in: for as long as that is so. */
   #reach({ nodes }: Core): Promise<void> {
     const places = this.#board.live.flatMap((topic) =>
-      Array.from({ length: topic.partitions }, (_, partition) => ({ topic, partition })).filter((place) => {
-        const home = this.#cluster.homeOf(topic.name, place.partition);
-        const isLost = this.#cluster.isLost({ topic: topic.name, partition: place.partition });
-        return home !== undefined && nodes.includes(home) && !isLost;
-      }),
+      Array.from({ length: topic.partitions }, (_, partition) => ({ topic, partition })),
     );
-    return this.#prober.reach(places);
+    return this.#prober.reach(places, ({ topic, partition }) =>
+      this.#cluster.canCommit({ topic: topic.name, partition }, nodes),
+    );
   }
 
   async #mustProgress(): Promise<void> {
@@ -307,12 +323,26 @@ class SeedRun {
     const isDone = (): boolean =>
       nodes.every(({ state }) => state === "running") &&
       this.#cluster.leaderless === undefined &&
+      this.#cluster.underReplicated === undefined &&
       nodes.every(({ id }) => this.#watch.imageOf(id)?.endOffset === this.#watch.committedEnd);
     if (!(await this.#runUntil(isDone, this.#world.nowMs + LIVENESS_WITHIN_MS)))
-      this.#stuck(`the cluster is not whole after the heal (leaderless: ${this.#cluster.leaderless ?? "none"})`);
+      this.#stuck(`the cluster is not whole after the heal (${this.#cluster.whatIsMissing})`);
     this.#watch.compareAll(nodes.map(({ id }) => id));
-    const { risen } = this.#cluster;
-    if (risen !== undefined) this.#log.violated({ invariant: 1, message: `${risen} lost its disk and is led again` });
+  }
+
+  /** 3: byte for byte what every other replica has, below what any of them knows to be committed. */
+  async #compareReplicas(): Promise<void> {
+    const copies = new ReplicaComparison();
+    for (const node of this.#cluster.nodes)
+      copies.add(
+        node.name,
+        (await this.#cluster.contentOf(node)).filter(
+          (content) => !this.#cluster.isLogSpoilt(node, partitionName(content)),
+        ),
+      );
+    const { difference } = copies;
+    if (difference !== undefined) this.#log.violated({ invariant: 3, message: difference });
+    if (copies.compared > 0) this.#world.sometimes(MARK.REPLICAS_COMPARED);
   }
 
   async #stopAll(): Promise<void> {

@@ -45,12 +45,28 @@ export interface FaultRates {
   readonly oldDiskMs: number;
   /** P3: chance that a dead process is back within its session. */
   readonly quickRestart: number;
+  /** Of a node that leads a partition. */
+  readonly leaderDeathMs: number;
+  /** An ordered stop and a start. */
+  readonly orderedRestartMs: number;
+  /** D10. */
+  readonly slowDiskMs: number;
+  /** D5, in files of partitions. */
+  readonly partitionRotMs: number;
+  /** D8: a page of a segment that cannot be read. */
+  readonly unreadableMs: number;
+  /** More than 0: D5, D8 and D11 may take the last good copy of a partition. */
+  readonly recklessness: number;
 }
 
 /** What an operator does to a cluster (R1), and how often. Mean milliseconds; 0 = never. */
 export interface OperatorPlan {
   readonly membersMs: number;
   readonly transferMs: number;
+  /** Unclean elections of partitions without an intact replica; now and then of others that nobody leads. */
+  readonly uncleanMs: number;
+  readonly preferredMs: number;
+  readonly minIsrMs: number;
   /** Nodes begin with software of the older metadata version, and are upgraded one by one. */
   readonly isUpgrade: boolean;
 }
@@ -75,6 +91,10 @@ export interface ClientPlan {
 
 export interface SwarmConfig {
   readonly safetyMs: number;
+  /** When a node is stopped in order, so that every run sees a restart. */
+  readonly restartAtMs: number;
+  /** Of the nemesis, only what has these names happens; undefined: everything. */
+  readonly acts?: readonly string[];
   readonly cluster: ClusterPlan;
   readonly faults: FaultRates;
   readonly operator: OperatorPlan;
@@ -85,6 +105,8 @@ export interface SwarmConfig {
   readonly disk: DiskOptions;
   readonly topics: number;
   readonly partitionsMax: number;
+  /** Most replicas of a partition; each topic draws its own. */
+  readonly replicasMax: number;
   readonly clients: readonly ClientPlan[];
   /** Mean milliseconds between deletions of a topic; 0 = never. */
   readonly deleteTopicMs: number;
@@ -102,12 +124,25 @@ function rate(rng: Rng, lowMs: number, highMs: number): number {
   return rng.chance(0.5) ? 0 : drawn;
 }
 
-/** One node alone in a third of the seeds: what step by step became a cluster must go on working by itself. */
+/** One node alone in a tenth of the seeds: what step by step became a cluster must go on working by itself. */
 function drawCluster(rng: Rng): ClusterPlan {
-  const voters = rng.pick([1, 1, 1, 3, 3, 3, 3, 3, 5, 1]);
+  const voters = rng.pick([1, 3, 3, 3, 3, 3, 3, 3, 5, 5]);
   const observers = voters === 1 ? 0 : rng.pick([0, 0, 0, 1, 2]);
   return { voters, observers: voters === 5 ? 0 : observers };
 }
+
+/** Off where there is one node. */
+const SEVERAL_NEEDED = {
+  controllerDeathMs: 0,
+  correlatedLossMs: 0,
+  rotMs: 0,
+  wipeMs: 0,
+  oldDiskMs: 0,
+  leaderDeathMs: 0,
+  partitionRotMs: 0,
+  unreadableMs: 0,
+  recklessness: 0,
+};
 
 function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
   const single = {
@@ -123,6 +158,8 @@ function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
     clockMs: rate(rng, 1000, 10_000),
     partitionMs: rate(rng, 1500, 10_000),
     quickRestart: rng.chance(0.5) ? 0 : 0.7,
+    orderedRestartMs: rate(rng, 2000, 15_000),
+    slowDiskMs: rate(rng, 2000, 15_000),
   };
   const several = {
     controllerDeathMs: rate(rng, 2000, 10_000),
@@ -130,14 +167,33 @@ function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
     rotMs: rate(rng, 4000, 20_000),
     wipeMs: rate(rng, 5000, 20_000),
     oldDiskMs: rate(rng, 5000, 20_000),
+    leaderDeathMs: rate(rng, 1500, 10_000),
+    partitionRotMs: rate(rng, 3000, 15_000),
+    unreadableMs: rate(rng, 3000, 15_000),
+    recklessness: rng.chance(0.1) ? 1 : 0,
   };
-  const none = { controllerDeathMs: 0, correlatedLossMs: 0, rotMs: 0, wipeMs: 0, oldDiskMs: 0 };
-  return { ...single, ...(voters + observers === 1 ? none : several) };
+  return voters + observers === 1 ? { ...single, ...SEVERAL_NEEDED } : { ...single, ...several };
 }
 
+export const NO_OPERATOR: OperatorPlan = {
+  membersMs: 0,
+  transferMs: 0,
+  uncleanMs: 0,
+  preferredMs: 0,
+  minIsrMs: 0,
+  isUpgrade: false,
+};
+
 function drawOperator(rng: Rng, { voters, observers }: ClusterPlan): OperatorPlan {
-  const plan = { membersMs: rate(rng, 1500, 8000), transferMs: rate(rng, 1000, 8000), isUpgrade: rng.chance(0.2) };
-  return voters + observers === 1 ? { membersMs: 0, transferMs: 0, isUpgrade: false } : plan;
+  const plan = {
+    membersMs: rate(rng, 1500, 8000),
+    transferMs: rate(rng, 1000, 8000),
+    uncleanMs: rate(rng, 1000, 5000),
+    preferredMs: rate(rng, 1000, 8000),
+    minIsrMs: rate(rng, 1000, 8000),
+    isUpgrade: rng.chance(0.2),
+  };
+  return voters + observers === 1 ? NO_OPERATOR : plan;
 }
 
 /** Small, so that followers fall behind a snapshot and messages carry little. */
@@ -165,7 +221,13 @@ function drawClient(rng: Rng): ClientPlan {
   };
 }
 
-function drawBroker(rng: Rng, base: BrokerConfig): BrokerConfig {
+/** Up to five, as many as there are nodes; one alone now and then, as before there were replicas. */
+function drawReplicas(rng: Rng, { voters, observers }: ClusterPlan): number {
+  const most = Math.min(5, voters + observers);
+  return rng.chance(0.1) ? 1 : rng.pick([most, most, Math.min(3, most), Math.min(2, most)]);
+}
+
+function drawBroker(rng: Rng, base: BrokerConfig, replicasMax: number): BrokerConfig {
   return {
     ...base,
     "segment.bytes": rng.pick([2 * KiB, 4 * KiB, 16 * KiB, 64 * KiB]),
@@ -187,6 +249,14 @@ function drawBroker(rng: Rng, base: BrokerConfig): BrokerConfig {
     "broker.heartbeat.interval.ms": rng.pick([100, 500]),
     "broker.session.timeout.ms": rng.pick([1000, 3000]),
     "metadata.log.max.record.bytes.between.snapshots": rng.pick([1 * KiB, 8 * KiB, 64 * KiB]),
+    "default.replication.factor": rng.pick([1, replicasMax]),
+    "replica.lag.time.max.ms": rng.pick([1000, 3000, 3000, 10_000]),
+    "replica.fetch.wait.max.ms": rng.pick([50, 500]),
+    "replica.fetch.max.bytes": rng.pick([1 * KiB, 16 * KiB, 1024 * KiB]),
+    "replica.fetch.response.max.bytes": rng.pick([4 * KiB, 64 * KiB, 1024 * KiB]),
+    "replica.fetch.backoff.ms": rng.pick([100, 1000]),
+    "auto.leader.rebalance.enable": rng.chance(0.7) ? 1 : 0,
+    "leader.imbalance.check.interval.seconds": rng.pick([1, 2, 5]),
   };
 }
 
@@ -195,8 +265,10 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
   const disk = rng.fork("disk");
   const load = rng.fork("load");
   const cluster = drawCluster(rng.fork("cluster"));
+  const replicasMax = drawReplicas(rng.fork("replicas"), cluster);
   return {
     safetyMs: 30_000,
+    restartAtMs: rng.fork("restart").below(30_000),
     cluster,
     faults: drawFaults(rng.fork("faults"), cluster),
     operator: drawOperator(rng.fork("operator"), cluster),
@@ -218,9 +290,10 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
     },
     topics: load.between(1, 3),
     partitionsMax: load.between(1, 4),
+    replicasMax,
     clients: Array.from({ length: load.between(1, 4) }, (_, index) => drawClient(load.fork(`client ${index}`))),
     deleteTopicMs: rate(load.fork("delete"), 2000, 10_000),
-    broker: drawBroker(rng.fork("broker"), base),
+    broker: drawBroker(rng.fork("broker"), base, replicasMax),
   };
 }
 
@@ -235,7 +308,7 @@ export function describeSwarm(swarm: SwarmConfig): string {
       .map(([name, value]) => `${name} ${String(value)}`)
       .join(", ")}`,
     `metadata clients ${swarm.metadata.clients}, one operation in ${swarm.metadata.thinkMs} ms`,
-    `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, topic deletion ${swarm.deleteTopicMs} ms`,
+    `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, replicas up to ${swarm.replicasMax}, lag ${broker["replica.lag.time.max.ms"]} ms, topic deletion ${swarm.deleteTopicMs} ms`,
     `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
     `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,
     `disk ${Object.entries<number>({ ...swarm.disk.latencies })

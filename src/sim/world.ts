@@ -138,6 +138,7 @@ export class SimWorld {
   }
 
   countFault(name: string): void {
+    this.note("", "fault", name);
     this.#faults.set(name, (this.#faults.get(name) ?? 0) + 1);
   }
 

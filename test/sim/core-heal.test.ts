@@ -8,6 +8,7 @@ import { SimCluster } from "../../src/sim/cluster.ts";
 import { chooseCore, cutOffTheRest } from "../../src/sim/core-heal.ts";
 import { SimNetwork } from "../../src/sim/network.ts";
 import { QuorumWatch } from "../../src/sim/quorum-watch.ts";
+import { ReplicaWatch } from "../../src/sim/replicas/replica-watch.ts";
 import { drawSwarm } from "../../src/sim/swarm.ts";
 import { SimWorld } from "../../src/sim/world.ts";
 
@@ -22,7 +23,9 @@ function clusterOf(founders: Configuration, observers = 0) {
   const network = new SimNetwork(world, { link: drawn.link });
   const watch = new QuorumWatch({ world, onViolation: () => undefined });
   const swarm = { ...drawn, cluster: { voters: founders.voters.length, observers } };
-  const parts = { world, host, network, codecs: host.codecs, watch, record: () => undefined, onDown: () => undefined };
+  const record = (): void => undefined;
+  const replicas = new ReplicaWatch({ world, onViolation: () => undefined, record });
+  const parts = { world, host, network, codecs: host.codecs, watch, replicas, record, onDown: () => undefined };
   const cluster = new SimCluster(parts, swarm);
   const goesBy = (node: number, configuration: Configuration): void => {
     const core = { self: replica(node), role: "follower", term: 1, configuration, snapshot: null };

@@ -10,6 +10,7 @@ import { DurableTruthChecker } from "./durable-truth.ts";
 import { FailStopChecker } from "./fail-stop.ts";
 import { MetadataLinearizabilityChecker } from "./metadata-linearizability.ts";
 import { MetadataVisibilityChecker } from "./metadata-visibility.ts";
+import { MonotonicEndChecker } from "./monotonic-end.ts";
 import { NoCorruptionChecker } from "./no-corruption.ts";
 import { NoPhantomChecker } from "./no-phantom.ts";
 import { ReadBoundsChecker } from "./read-bounds.ts";
@@ -30,6 +31,7 @@ export class CheckerSet {
       new CommittedUniquenessChecker(),
       new ContiguousOffsetsChecker(),
       new ReadBoundsChecker(),
+      new MonotonicEndChecker(),
       new NoPhantomChecker(),
       new NoCorruptionChecker(),
       new FailStopChecker(),
@@ -45,8 +47,9 @@ export class CheckerSet {
   }
 
   observe(event: HistoryEvent): void {
-    if (event.type === "fault" || event.type === "disk lost") this.#atlas.observe(event);
-    if (this.#atlas.isVoid(event)) return;
+    if (event.type === "fault" || event.type === "partition lost" || event.type === "leadership")
+      this.#atlas.observe(event);
+    if (this.#atlas.isVoid(event) && event.type !== "partition lost") return;
     for (const checker of this.#checkers) this.#take(checker.observe(event));
   }
 

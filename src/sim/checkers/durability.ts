@@ -46,11 +46,12 @@ export class DurabilityChecker implements Checker {
         for (const name of [...this.#acknowledged.keys()])
           if (name.startsWith(`${event.topic}-`)) this.#acknowledged.delete(name);
         return undefined;
-      case "disk lost":
-        for (const name of event.partitions) this.#acknowledged.delete(name);
-        for (const [operation, send] of this.#open)
-          if (event.partitions.includes(partitionName(send))) this.#open.delete(operation);
+      case "partition lost": {
+        const lost = partitionName(event);
+        this.#acknowledged.delete(lost);
+        for (const [operation, send] of this.#open) if (partitionName(send) === lost) this.#open.delete(operation);
         return undefined;
+      }
       default:
         return undefined;
     }

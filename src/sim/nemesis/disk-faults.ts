@@ -10,6 +10,10 @@ const MARKS_WITHIN_MS = 2000;
 /** How often it is looked whether the others hear a node, and how long that is tried. */
 const CONTACT_CHECK_MS = 500;
 const CONTACT_WAIT_MS = 12_000;
+const SLOW = { least: 10, most: 300 };
+const SLOW_MS_MAX = 15_000;
+/** `data/<topic>-<partition>/<file>`: not of one that is being deleted. */
+const PARTITION_FILE = /^data\/([^/]+-\d+)\/[^/]+$/;
 /** A node that refuses its disk for so long, or is refused for it, gets an empty one. */
 const GIVEN_UP_AFTER_MS = 4000;
 
@@ -26,12 +30,21 @@ export class DiskFaults {
     ground.every(faults.rotMs, "rot", () => this.#rot());
     ground.every(faults.wipeMs, "wipe", () => this.#lose());
     ground.every(faults.oldDiskMs, "old disk", () => this.#ageDisk());
+    ground.every(faults.slowDiskMs, "slow disk", () => this.#slowDown());
+    ground.every(faults.partitionRotMs, "rot of a partition", () => this.#rotPartition());
+    ground.every(faults.unreadableMs, "unreadable page", () => this.#makeUnreadable());
   }
 
   /** No fault is left, and whoever has a spoilt disk gets an empty one. */
   heal(): void {
     for (const node of this.#ground.cluster.nodes) {
-      Object.assign(node.disk.faults, { failingSyncs: 0, failingDirectorySyncs: 0, foreignBytes: 0, openFailures: 0 });
+      Object.assign(node.disk.faults, {
+        failingSyncs: 0,
+        failingDirectorySyncs: 0,
+        foreignBytes: 0,
+        openFailures: 0,
+        slowness: 1,
+      });
       if (node.isSpoilt) this.#giveUpOn(node);
       node.isInRepair = false;
     }
@@ -59,6 +72,72 @@ export class DiskFaults {
     this.#ground.later(rng.between(50, 2500), "disk freed", () => {
       disk.faults.foreignBytes = 0;
     });
+  }
+
+  /** D10. */
+  #slowDown(): void {
+    const { rng, cluster, world } = this.#ground;
+    const { disk } = rng.pick(cluster.nodes);
+    const factor = SLOW.least * (SLOW.most / SLOW.least) ** (rng.u32() / 2 ** 32);
+    disk.faults.slowness = factor;
+    world.countFault(factor < 50 ? "D10 slow disk" : "D10 very slow disk");
+    this.#ground.later(rng.between(500, SLOW_MS_MAX), "disk is fast again", () => {
+      if (disk.faults.slowness === factor) disk.faults.slowness = 1;
+    });
+  }
+
+  /** D5, at rest, in a file of a partition. */
+  #rotPartition(): void {
+    const { rng, cluster, world } = this.#ground;
+    const node = this.#spared();
+    if (node === undefined) return;
+    this.#takeDown(node);
+    this.#ground.later(rng.between(20, 2000), "rot of a partition", () => {
+      const found = this.#partitionFile(node, () => true);
+      if (found !== undefined) {
+        const { path, sizeBytes, partition } = found;
+        const position = rng.below(sizeBytes);
+        world.countFault("D5 bit flip in a partition");
+        world.note(node.name, "rot", `${path} @${position} of ${sizeBytes}`);
+        node.disk.image.flipBit(path, position, rng.below(8));
+        cluster.logSpoilt(node, partition);
+      }
+      this.#bringBack(node);
+    });
+  }
+
+  /** D8, under way. */
+  #makeUnreadable(): void {
+    const { rng, cluster, world } = this.#ground;
+    const node = this.#spared();
+    const found = node === undefined ? undefined : this.#partitionFile(node, (path) => path.endsWith(".log"));
+    if (node === undefined || found === undefined) return;
+    const file = node.disk.image.find(found.path);
+    if (file?.kind !== "file") return;
+    const position = rng.below(found.sizeBytes);
+    world.countFault("D8 page made unreadable");
+    world.note(node.name, "unreadable", `${found.path} @${position} of ${found.sizeBytes}`);
+    node.disk.makeUnreadable(file, position);
+    cluster.logSpoilt(node, found.partition);
+  }
+
+  /** A node whose partitions have good copies elsewhere; any, now and then, where the seed is reckless. */
+  #spared(): SimNode | undefined {
+    const { rng, cluster, swarm } = this.#ground;
+    const node = rng.pick(cluster.nodes);
+    if (node.isSpoilt || node.isInRepair) return undefined;
+    return swarm.faults.recklessness > 0 || !cluster.hasLastCopy(node) ? node : undefined;
+  }
+
+  #partitionFile(
+    node: SimNode,
+    isWanted: (path: string) => boolean,
+  ): { readonly path: string; readonly sizeBytes: number; readonly partition: string } | undefined {
+    const files = node.disk.image.filesBelow("data").flatMap(({ path, sizeBytes }) => {
+      const partition = PARTITION_FILE.exec(path)?.[1];
+      return partition === undefined || sizeBytes === 0 || !isWanted(path) ? [] : [{ path, sizeBytes, partition }];
+    });
+    return files.length === 0 ? undefined : this.#ground.rng.pick(files);
   }
 
   /** D5, at rest. */
@@ -135,11 +214,16 @@ export class DiskFaults {
   /** D11: a copy is taken, and some time later it is put in the disk's place. */
   #ageDisk(): void {
     const { rng } = this.#ground;
-    const node = rng.pick(this.#ground.cluster.nodes);
+    const { cluster } = this.#ground;
+    const node = rng.pick(cluster.nodes);
     if (node.isSpoilt || node.isInRepair) return;
     const copy = node.disk.copy();
+    const brokerEpoch = cluster.brokerEpochOf(node);
     this.#ground.later(rng.between(MARKS_WITHIN_MS, 10_000), "old disk", () =>
-      this.#whenKnown(node, () => this.#restore(node, copy)),
+      this.#whenKnown(node, () => {
+        // D-6: an older state of the disk is known by its older broker epoch; one of the same life is told apart only by the other voters (D-20).
+        if (cluster.brokerEpochOf(node) > brokerEpoch || !cluster.hasReplicas(node)) this.#restore(node, copy);
+      }),
     );
   }
 
@@ -158,9 +242,10 @@ export class DiskFaults {
   }
 
   #victim(node = this.#ground.rng.pick(this.#ground.cluster.nodes)): SimNode | undefined {
-    const { cluster } = this.#ground;
+    const { cluster, swarm } = this.#ground;
     const isBusy = cluster.nodes.some(({ isSpoilt, isInRepair }) => isSpoilt || isInRepair);
-    return isBusy || !cluster.mayLose(node) ? undefined : node;
+    const isSpared = swarm.faults.recklessness === 0 && cluster.hasLastCopy(node);
+    return isBusy || isSpared || !cluster.mayLose(node) ? undefined : node;
   }
 
   #takeDown(node: SimNode): void {

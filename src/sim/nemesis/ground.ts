@@ -22,9 +22,13 @@ export class Ground {
   readonly clients: readonly string[];
   readonly record: NemesisParts["record"];
   readonly swarm: SwarmConfig;
-  readonly rng: Rng;
   /** False once all is to be mended: what was planned does not happen any more. */
   isActive = true;
+  /** Names of the acts that happened, in order: the faults, each with all that comes of it. */
+  readonly acts: string[] = [];
+  readonly #counts = new Map<string, number>();
+  readonly #allowed: ReadonlySet<string> | undefined;
+  #rng: Rng;
 
   constructor(parts: NemesisParts, swarm: SwarmConfig) {
     this.world = parts.world;
@@ -33,7 +37,13 @@ export class Ground {
     this.clients = parts.clients;
     this.record = parts.record;
     this.swarm = swarm;
-    this.rng = parts.world.fork("nemesis");
+    this.#allowed = swarm.acts === undefined ? undefined : new Set(swarm.acts);
+    this.#rng = parts.world.fork("nemesis");
+  }
+
+  /** The stream of the act that runs now: what is left out, or comes in another order, does not change what the others draw. */
+  get rng(): Rng {
+    return this.#rng;
   }
 
   /** Nothing keeps what this node says from the others, nor them from writing it down. */
@@ -48,21 +58,51 @@ export class Ground {
   }
 
   exponential(meanMs: number): number {
-    return -Math.log((this.rng.u32() + 1) / 2 ** 32) * meanMs;
+    return exponential(this.rng, meanMs);
   }
 
   /** Again and again, as often as this on average; 0: never. */
   every(meanMs: number, what: string, act: () => void): void {
     if (meanMs === 0) return;
-    this.later(this.exponential(meanMs), what, () => {
+    const times = this.world.fork(`nemesis times of ${what}`);
+    const next = (): void =>
+      this.later(exponential(times, meanMs), what, () => {
+        this.act(what, act);
+        next();
+      });
+    next();
+  }
+
+  /** Does it with a stream of its own and a name to leave it out by, unless this run leaves it out. */
+  act(what: string, act: () => void): void {
+    const count = (this.#counts.get(what) ?? 0) + 1;
+    this.#counts.set(what, count);
+    const name = `${what}#${count}`;
+    if (this.#allowed?.has(name) === false) return;
+    this.acts.push(name);
+    this.world.note("", "act", name);
+    this.within(this.world.fork(`nemesis ${name}`), act);
+  }
+
+  /** What it draws, at once or later, comes from this stream. */
+  within(rng: Rng, act: () => void): void {
+    const before = this.#rng;
+    this.#rng = rng;
+    try {
       act();
-      this.every(meanMs, what, act);
-    });
+    } finally {
+      this.#rng = before;
+    }
   }
 
   later(delayMs: number, what: string, act: () => void): void {
+    const rng = this.#rng;
     this.world.schedule({ delayMs, kind: "nemesis", detail: what }, () => {
-      if (this.isActive) act();
+      if (this.isActive) this.within(rng, act);
     });
   }
+}
+
+function exponential(rng: Rng, meanMs: number): number {
+  return -Math.log((rng.u32() + 1) / 2 ** 32) * meanMs;
 }

@@ -21,10 +21,14 @@ export class MachineFaults {
     ground.every(faults.processDeathMs, "process death", () => this.#crashOne("process death"));
     ground.every(faults.powerLossMs, "power loss", () => this.#crashOne("power loss"));
     ground.every(faults.controllerDeathMs, "controller death", () => this.#crashController());
+    ground.every(faults.leaderDeathMs, "leader death", () => this.#crashLeader());
+    ground.every(faults.orderedRestartMs, "ordered restart", () => this.#stopInOrder());
     ground.every(faults.correlatedLossMs, "correlated power loss", () => this.#crashSeveral());
     ground.every(faults.pauseMs, "pause", () => this.#pause());
     // Once in every run, so that also those without faults see a restart.
-    ground.later(ground.rng.below(ground.swarm.safetyMs), "ordered restart", () => this.#stopInOrder());
+    ground.later(ground.swarm.restartAtMs, "ordered restart", () =>
+      ground.act("ordered restart", () => this.#stopInOrder()),
+    );
     ground.every(faults.clockMs, "clock", () => this.#setClock());
     if (faults.clockMs === 0) return;
     for (const { machine } of ground.cluster.nodes)
@@ -47,7 +51,8 @@ export class MachineFaults {
     }
     this.#crashLoops.set(node, loops + 1);
     this.#ground.later(rng.between(0, 200), "crash in recovery", () => {
-      if (node.state === "starting") this.crash(node, rng.chance(0.5) ? "process death" : "power loss");
+      if (node.state !== "starting") return;
+      this.#ground.act("crash in recovery", () => this.crash(node, rng.chance(0.5) ? "process death" : "power loss"));
     });
   }
 
@@ -80,6 +85,17 @@ export class MachineFaults {
     if (node === undefined || node.state === "down") return;
     this.#ground.world.countFault("P1 controller death");
     this.crash(node, this.#ground.rng.chance(0.7) ? "process death" : "power loss");
+  }
+
+  /** Of whoever leads some partition. */
+  #crashLeader(): void {
+    const { rng, cluster, world } = this.#ground;
+    const { leaders } = cluster;
+    if (leaders.length === 0) return;
+    const node = rng.pick(leaders);
+    if (node.state === "down") return;
+    world.countFault("P1 death of a partition leader");
+    this.crash(node, rng.chance(0.7) ? "process death" : "power loss");
   }
 
   /** D4: within a millisecond. */

@@ -15,6 +15,7 @@ export class Nemesis {
   readonly #onPowerLoss: (node: SimNode) => void;
   /** Left down for ever. */
   readonly #dead = new Set<SimNode>();
+  #restarts = 0;
   #machines: MachineFaults | undefined;
   #disks: DiskFaults | undefined;
 
@@ -22,6 +23,11 @@ export class Nemesis {
   constructor(parts: NemesisParts, swarm: SwarmConfig, onPowerLoss: (node: SimNode) => void) {
     this.#ground = new Ground(parts, swarm);
     this.#onPowerLoss = onPowerLoss;
+  }
+
+  /** Names of what it did, in order. */
+  get acts(): readonly string[] {
+    return this.#ground.acts;
   }
 
   start(): void {
@@ -49,7 +55,8 @@ export class Nemesis {
 
   /** Starts a node that went down, after a while; in some seeds it is crashed again while it recovers (P1). */
   supervise(node: SimNode): void {
-    const { world, rng, isActive, swarm } = this.#ground;
+    const { world, isActive, swarm } = this.#ground;
+    const rng = world.fork(`restart ${node.name} ${this.#restarts++}`);
     const isQuick = isActive && rng.chance(swarm.faults.quickRestart);
     const delayMs = !isActive
       ? 100
@@ -60,7 +67,7 @@ export class Nemesis {
       if (node.state !== "down" || this.#dead.has(node) || node.isInRepair) return;
       if (isQuick) world.countFault("P3 restart within the session");
       node.start();
-      this.#machines?.maybeCrashInRecovery(node);
+      this.#ground.within(rng, () => this.#machines?.maybeCrashInRecovery(node));
     });
   }
 }

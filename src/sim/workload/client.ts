@@ -24,11 +24,18 @@ export interface ClientParts {
   readonly isLost: (place: { readonly topic: string; readonly partition: number }) => boolean;
 }
 
+interface Place {
+  readonly topic: TopicPlan;
+  readonly partition: number;
+}
+
 /** Sends not yet settled; more wait. */
 const OUTSTANDING_MAX = 64;
 /** Of one partition: those of a node that is down must not keep the others' from being sent. */
 const PARTITION_OUTSTANDING_MAX = 16;
 const REREAD_CHANCE = 0.05;
+/** Of asking where a topic ends, before each session of reading. */
+const ASK_CHANCE = 0.5;
 
 export class SimClient {
   readonly name: string;
@@ -86,14 +93,16 @@ export class SimClient {
     await producer.close({ timeoutMs: 20_000 });
   }
 
-  /** Resolves when a record has been acknowledged by each of these partitions; those that go away, or turn out to be lost, do not count. */
-  async reach(places: readonly { readonly topic: TopicPlan; readonly partition: number }[]): Promise<void> {
+  /** Resolves when each of these partitions has acknowledged a record, or has gone away, is lost, or is expected to take none any more. */
+  async reach(places: readonly Place[], isExpected: (place: Place) => boolean): Promise<void> {
     const client = await this.connect();
     const producer = client.producer({ acks: "all", deliveryTimeoutMs: 10_000, requestTimeoutMs: 2000 });
     await Promise.all(
-      places.map(async ({ topic, partition }) => {
+      places.map(async (place) => {
+        const { topic, partition } = place;
         const { board, isLost } = this.#parts;
-        const isThere = (): boolean => board.has(topic.name) && !isLost({ topic: topic.name, partition });
+        const isThere = (): boolean =>
+          board.has(topic.name) && !isLost({ topic: topic.name, partition }) && isExpected(place);
         while (isThere() && !(await this.#sendTo(producer, topic, { partition, acks: "all" }))) await this.wait(100);
       }),
     );
@@ -206,6 +215,7 @@ export class SimClient {
   }
 
   async #session(client: Client, topics: readonly TopicPlan[]): Promise<void> {
+    if (this.#rng.chance(ASK_CHANCE)) await this.#ask(client, this.#rng.pick(topics));
     const from = this.#rng.pick<StartPosition>(["start", "end", { fromEnd: 10 }, { fromEnd: 100 }]);
     const topic = this.#rng.pick(topics);
     const isReread = this.#rng.chance(REREAD_CHANCE);
@@ -229,6 +239,28 @@ export class SimClient {
     } finally {
       timer.cancel();
       await consumer.close();
+    }
+  }
+
+  /** As a reader that looks for its lag does. */
+  async #ask(client: Client, topic: TopicPlan): Promise<void> {
+    const { world, record } = this.#parts;
+    const invokedMs = world.nowMs;
+    try {
+      for (const { partition, endOffset } of await client.admin().offsets(topic.name, { timeoutMs: 1000 }))
+        record({
+          type: "latest",
+          timeMs: world.nowMs,
+          invokedMs,
+          process: this.name,
+          topic: topic.name,
+          partition,
+          endOffset,
+        });
+    } catch (thrown) {
+      const error = asOttlaError(thrown);
+      world.sometimes(`question for the end ended ${error.code}`);
+      if (error.code === "UNKNOWN_SERVER_ERROR") world.fail(error);
     }
   }
 

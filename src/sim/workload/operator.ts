@@ -1,13 +1,14 @@
 // The operator of a cluster (R1), through the real admin client while everything breaks: puts new disks in the place of lost ones,
 // adds and removes voters, moves the leadership, upgrades nodes one by one and raises metadata.version in the end.
 import type { Rng } from "../../base/rng.ts";
-import type { Admin, Client, QuorumInfo } from "../../client/types.ts";
+import type { Admin, Client, ElectOptions, QuorumInfo } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
 import type { SimCluster } from "../cluster.ts";
 import type { HistoryEvent } from "../history.ts";
 import { MARK } from "../marks.ts";
 import type { OperatorPlan } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
+import type { TopicBoard } from "./topics.ts";
 
 export interface OperatorParts {
   readonly world: SimWorld;
@@ -16,12 +17,16 @@ export interface OperatorParts {
   readonly wait: (delayMs: number) => Promise<void>;
   readonly record: (event: HistoryEvent) => void;
   readonly nextOperation: () => number;
+  readonly board: TopicBoard;
 }
 
 /** An operator who gives up early and tries something else: a change may still be under way when the next one is asked for. */
 const CHANGE_MS = 4000;
 const REPLACE_EVERY_MS = 1500;
 const UPGRADE_EVERY_MS = 2500;
+
+/** Of giving a partition up that has eligible replicas, only dead ones. */
+const UNCLEAN_CHANCE = 0.1;
 
 export class Operator {
   isStopping = false;
@@ -43,6 +48,9 @@ export class Operator {
       this.#every(REPLACE_EVERY_MS, () => this.#replaceLost(admin)),
       this.#every(this.#plan.membersMs, () => this.#changeMembers(admin)),
       this.#every(this.#plan.transferMs, () => this.#transfer(admin)),
+      this.#every(this.#plan.uncleanMs, () => this.#electUnclean(admin)),
+      this.#every(this.#plan.preferredMs, () => this.#electPreferred(admin)),
+      this.#every(this.#plan.minIsrMs, () => this.#changeMinIsr(admin)),
       this.#every(this.#plan.isUpgrade ? UPGRADE_EVERY_MS : 0, () => this.#upgrade(admin)),
     ]);
   }
@@ -130,6 +138,33 @@ export class Operator {
     );
   }
 
+  /** What is lost is given up; now and then also what only waits for a replica that is not there. */
+  async #electUnclean(admin: Admin): Promise<void> {
+    const { cluster } = this.#parts;
+    const place = cluster.leaderlessPlaces.find((each) => each.hasNoIntactReplica || this.#rng.chance(UNCLEAN_CHANCE));
+    if (place === undefined) return;
+    const { topic, partition } = place;
+    await this.#try(`unclean election of ${topic}-${partition}`, MARK.UNCLEAN_WISH, () =>
+      elect(admin, "unclean", { topic, partitions: [partition], timeoutMs: CHANGE_MS }),
+    );
+  }
+
+  async #electPreferred(admin: Admin): Promise<void> {
+    await this.#try("preferred election", MARK.PREFERRED_WISH, () =>
+      elect(admin, "preferred", { timeoutMs: CHANGE_MS }),
+    );
+  }
+
+  async #changeMinIsr(admin: Admin): Promise<void> {
+    const topics = this.#parts.board.live;
+    if (topics.length === 0) return;
+    const { name } = this.#rng.pick(topics);
+    const value = this.#rng.pick(["1", "2", "2", "3", null]);
+    await this.#try(`min ISR of ${name}: ${value ?? "default"}`, MARK.MIN_ISR_WISH, () =>
+      admin.alterTopicConfigs(name, { "min.insync.replicas": value }, { timeoutMs: CHANGE_MS }),
+    );
+  }
+
   /** One node gets the newer software, now and then goes back to the older one; when all have it, the version is raised. */
   async #upgrade(admin: Admin): Promise<void> {
     const { cluster, world } = this.#parts;
@@ -164,4 +199,11 @@ export class Operator {
       throw error;
     }
   }
+}
+
+/** Rejects with what the first partition was refused for. */
+async function elect(admin: Admin, kind: "preferred" | "unclean", options: ElectOptions): Promise<void> {
+  const { elections } = await admin.electLeaders(kind, options);
+  const refused = elections.find(({ error }) => error !== undefined && error.code !== "ELECTION_NOT_NEEDED")?.error;
+  if (refused !== undefined) throw refused;
 }

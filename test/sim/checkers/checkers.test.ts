@@ -28,7 +28,7 @@ function read(offset: number, timeMs: number, other: Partial<RecordRead> = {}): 
   return {
     type: "read",
     timeMs,
-    process: "c",
+    process: `c-${timeMs}`,
     ...PLACE,
     offset,
     value: `v${offset}`,
@@ -181,12 +181,55 @@ it("invariant 43 finds a budget above its bound", () => {
 });
 
 describe("a lost disk (D11)", () => {
-  const lost: HistoryEvent = { type: "disk lost", timeMs: 7, node: "n", partitions: ["t-0"] };
+  const lost = { type: "partition lost", timeMs: 7, ...PLACE } as const;
 
   it("excuses everything of the partitions that only it had, and nothing of others", () => {
     expect(found(...SOUND, lost, scan(10, [], 0), end("told", 11, 0), read(0, 12, { value: "other" }))).toEqual([]);
     expect(found(...SOUND, sent(3, 6), lost, ok(3, 8, 0))).toEqual([]);
-    expect(found(...SOUND, { ...lost, partitions: ["t-1"] }, scan(10, [], 0), end("told", 11, 0))).toEqual([1, 16]);
+    expect(found(...SOUND, { ...lost, partition: 1 }, scan(10, [], 0), end("told", 11, 0))).toEqual([1, 16]);
+  });
+});
+
+describe("acks=1 of a partition with several replicas", () => {
+  const several = (...history: readonly HistoryEvent[]): number[] => {
+    const checkers = new CheckerSet(() => "several");
+    for (const event of history) checkers.observe(event);
+    return checkers.violations.map(({ invariant }) => invariant);
+  };
+  const leadership = (timeMs: number): HistoryEvent => ({ type: "leadership", timeMs, ...PLACE });
+  const history = [sent(1, 5, 1), ok(1, 6, 0)];
+
+  it("is lost only when somebody began or ceased to lead after it was sent", () => {
+    expect(several(...history, scan(10, [], 0))).toEqual([1]);
+    expect(several(leadership(4), ...history, fault("power loss", 7), scan(10, [], 0))).toEqual([1]);
+    expect(several(...history, leadership(7), scan(10, [], 0))).toEqual([]);
+  });
+
+  it("acks=all is not excused by that", () => {
+    expect(several(sent(1, 5), ok(1, 6, 0), leadership(7), scan(10, [], 0))).toEqual([1]);
+  });
+});
+
+describe("invariant 10: the end that one client is told", () => {
+  const latest = (timeMs: number, invokedMs: number, endOffset: number, process = "c"): HistoryEvent => ({
+    type: "latest",
+    timeMs,
+    invokedMs,
+    process,
+    ...PLACE,
+    endOffset,
+  });
+
+  it("never goes back, by records or by asking", () => {
+    expect(found(latest(2, 1, 5), latest(4, 3, 5))).toEqual([]);
+    expect(found(latest(2, 1, 5), latest(4, 3, 4))).toEqual([10]);
+    expect(found(sent(0, 0), read(0, 1, { process: "c", highWatermark: 9 }), latest(4, 3, 8))).toEqual([10]);
+    expect(found(sent(0, 0), read(0, 1, { process: "c", highWatermark: 9 }), read(0, 2, { process: "c", highWatermark: 8 }))).toEqual([10]);
+  });
+
+  it("is no promise to others, nor to a question that was asked before", () => {
+    expect(found(latest(2, 1, 5), latest(4, 3, 4, "d"))).toEqual([]);
+    expect(found(latest(4, 3, 5), latest(5, 2, 4))).toEqual([]);
   });
 });
 

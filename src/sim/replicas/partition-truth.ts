@@ -1,0 +1,407 @@
+// size: one class, so that the rules of a partition and what they go by are read together
+// All replicas of one partition, as their brokers say they are, and the rules among them (invariants 1 to 9 and 12 to 16). It is told what each
+// replica did in the turn in which it did it, and throws where that must not be; it costs what changed, not what there is.
+//
+// What a log holds is known without its bytes: each batch is compared with what the epoch's one writer wrote, so lineages say the rest.
+import type { NodeId } from "../../model/ids.ts";
+import type { PartitionRecord } from "../../replication/types.ts";
+import { type BatchSeen, EpochTruth } from "./epoch-truth.ts";
+import { firstDifference, type Lineage, lineageBelow, lineageOf, lineageText } from "./lineage.ts";
+
+export class ReplicaBroken extends Error {
+  readonly invariant: number;
+
+  constructor(invariant: number, message: string) {
+    super(message);
+    this.invariant = invariant;
+  }
+}
+
+/** What is known of one replica: a node on one disk. */
+export interface ReplicaSeen {
+  readonly node: NodeId;
+  lineage: Lineage;
+  startOffset: number;
+  /** Handed to its log. */
+  endOffset: number;
+  /** What it took for durable: never less after a restart. */
+  durableEnd: number;
+  /** What it knows to be committed; falls to what it stored when it restarts. */
+  highWatermark: number;
+  /** Its newest record of the partition in this life. */
+  record: PartitionRecord | undefined;
+  /** The epoch that it leads in now. */
+  leads: number | undefined;
+  /** Its disk was lost or is damaged, and the metadata still counts on it. */
+  isInDoubt: boolean;
+}
+
+export interface LogFound {
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly durableEnd: number;
+  readonly epochs: readonly { readonly epoch: number; readonly startOffset: number }[];
+  readonly highWatermark: number;
+}
+
+const PROPOSALS_MAX = 64;
+
+export class PartitionTruth {
+  readonly name: string;
+  record: PartitionRecord;
+  /** What was committed may be gone, by a fault that the atlas allows or by an operator's choice: only what never depends on it is checked. */
+  isVoid = false;
+  committedEnd = 0;
+  readonly replicas = new Map<NodeId, ReplicaSeen>();
+  #committed: Lineage = [];
+  readonly #epochs = new Map<number, EpochTruth>();
+  readonly #proposals: string[] = [];
+
+  constructor(name: string, record: PartitionRecord) {
+    this.name = name;
+    this.record = record;
+  }
+
+  replica(node: NodeId): ReplicaSeen {
+    let seen = this.replicas.get(node);
+    if (seen === undefined) {
+      seen = {
+        node,
+        lineage: [],
+        startOffset: 0,
+        endOffset: 0,
+        durableEnd: 0,
+        highWatermark: 0,
+        record: undefined,
+        leads: undefined,
+        isInDoubt: false,
+      };
+      this.replicas.set(node, seen);
+    }
+    return seen;
+  }
+
+  /** Of those who the metadata counts on, one still has everything. */
+  get hasCopy(): boolean {
+    return this.#counted.some((node) => this.replicas.get(node)?.isInDoubt !== true);
+  }
+
+  get #counted(): readonly NodeId[] {
+    return [...this.record.isr, ...this.record.elr];
+  }
+
+  // --- what a replica does
+
+  /** A process found this log on its disk, or made it. */
+  opened(node: NodeId, log: LogFound): void {
+    const seen = this.replica(node);
+    if (log.durableEnd < seen.durableEnd && !seen.isInDoubt)
+      this.#broken(16, `node ${node} took [0, ${seen.durableEnd}) for durable, its disk has ${log.durableEnd}`);
+    seen.lineage = lineageOf(log.epochs, log.startOffset, log.endOffset);
+    seen.startOffset = log.startOffset;
+    seen.endOffset = log.endOffset;
+    seen.durableEnd = log.durableEnd;
+    seen.leads = undefined;
+    seen.record = undefined;
+    this.#compareWithWriters(seen);
+    seen.highWatermark = 0;
+    this.#knows(seen, log.highWatermark);
+  }
+
+  /** A batch is handed to its log; `leadsIn`: the epoch that it leads in, undefined of a follower. */
+  appended(
+    node: NodeId,
+    batch: BatchSeen,
+    by: { readonly process: string; readonly leadsIn: number | undefined },
+  ): void {
+    const seen = this.replica(node);
+    if (batch.base !== seen.endOffset)
+      this.#broken(4, `node ${node} appends [${batch.base}, ${batch.last}] at ${seen.endOffset}`);
+    const newest = seen.lineage.at(-1)?.epoch ?? -1;
+    if (batch.epoch < newest) this.#broken(6, `node ${node} appends epoch ${batch.epoch} after ${newest}`);
+    if (by.leadsIn === undefined) this.#copied(seen, batch);
+    else this.#wrote(seen, batch, { process: by.process, epoch: by.leadsIn });
+    if (batch.epoch > newest) seen.lineage = [...seen.lineage, { epoch: batch.epoch, start: batch.base }];
+    seen.endOffset = batch.last + 1;
+  }
+
+  #wrote(seen: ReplicaSeen, batch: BatchSeen, { process, epoch }: { process: string; epoch: number }): void {
+    if (batch.epoch !== epoch) this.#broken(6, `node ${seen.node} leads in ${epoch} and appends epoch ${batch.epoch}`);
+    let truth = this.#epochs.get(epoch);
+    if (truth === undefined) {
+      truth = new EpochTruth(epoch, { writer: process, start: batch.base, before: seen.lineage });
+      this.#epochs.set(epoch, truth);
+    }
+    if (truth.writer !== process) this.#broken(7, `epoch ${epoch} is written by ${truth.writer} and by ${process}`);
+    if (truth.end !== batch.base)
+      this.#broken(7, `node ${seen.node} writes ${batch.base} again in epoch ${epoch}, which ends at ${truth.end}`);
+    truth.push(batch);
+  }
+
+  #copied(seen: ReplicaSeen, batch: BatchSeen): void {
+    const { node, lineage } = seen;
+    const truth = this.#epochs.get(batch.epoch);
+    const original = truth?.at(batch.base);
+    if (truth === undefined || original === undefined || original.last !== batch.last || original.sum !== batch.sum)
+      this.#broken(
+        5,
+        `node ${node} takes [${batch.base}, ${batch.last}] of epoch ${batch.epoch}, which nobody wrote so`,
+      );
+    if (lineage.at(-1)?.epoch === batch.epoch) return;
+    const differs = batch.base === truth.start ? firstDifference(lineage, truth.before, batch.base) : truth.start;
+    if (differs !== undefined && seen.startOffset <= differs)
+      this.#broken(
+        5,
+        `node ${node} takes epoch ${batch.epoch} from ${batch.base} on behind ${lineageText(lineage, seen.endOffset)}, its leader had ${lineageText(truth.before, truth.start)}`,
+      );
+  }
+
+  /** The disk had no room: the log ends there again. */
+  tookBack(node: NodeId, endOffset: number): void {
+    const seen = this.replica(node);
+    if (endOffset >= seen.endOffset) return;
+    const truth = seen.leads === undefined ? undefined : this.#epochs.get(seen.leads);
+    if (truth !== undefined && truth.end > endOffset) {
+      for (const other of this.replicas.values())
+        if (other !== seen && other.endOffset > endOffset && other.lineage.some(({ epoch }) => epoch === truth.epoch))
+          this.#broken(
+            7,
+            `node ${node} takes back epoch ${truth.epoch} from ${endOffset} on, node ${other.node} has it`,
+          );
+      truth.cut(endOffset);
+    }
+    this.#shorten(seen, endOffset);
+  }
+
+  /** Its log is to be cut. `isByEpochs`: a leader's answer asked for it. */
+  truncates(node: NodeId, toOffset: number, isByEpochs: boolean): void {
+    const seen = this.replica(node);
+    if (!isByEpochs) this.#broken(12, `node ${node} cuts its log at ${toOffset} though no leader said so`);
+    if (toOffset < seen.highWatermark)
+      this.#broken(12, `node ${node} cuts its log at ${toOffset}, below its high watermark ${seen.highWatermark}`);
+    this.#shorten(seen, toOffset);
+    this.#mustHold(seen, 12);
+  }
+
+  /** Its log is dropped, to begin anew. */
+  dropped(node: NodeId, fromOffset: number): void {
+    const seen = this.replica(node);
+    this.#forget(seen, fromOffset);
+    this.#mustHold(seen, 13);
+  }
+
+  /** Its disk is another one, or does not give what it took any more: by a fault that was planted. */
+  lost(node: NodeId): void {
+    const seen = this.replicas.get(node);
+    if (seen === undefined && !this.record.replicas.includes(node)) return;
+    const replica = seen ?? this.replica(node);
+    this.#forget(replica, 0);
+    replica.isInDoubt = this.#counted.includes(node);
+    this.#isLeft();
+  }
+
+  #forget(seen: ReplicaSeen, fromOffset: number): void {
+    seen.lineage = [];
+    seen.startOffset = fromOffset;
+    seen.endOffset = fromOffset;
+    seen.durableEnd = fromOffset;
+    seen.highWatermark = 0;
+  }
+
+  #shorten(seen: ReplicaSeen, endOffset: number): void {
+    seen.lineage = lineageBelow(seen.lineage, endOffset);
+    seen.endOffset = Math.min(seen.endOffset, endOffset);
+    seen.durableEnd = Math.min(seen.durableEnd, endOffset);
+  }
+
+  /** The process is gone. */
+  ended(node: NodeId): void {
+    const seen = this.replicas.get(node);
+    if (seen === undefined) return;
+    seen.leads = undefined;
+    seen.record = undefined;
+  }
+
+  /** It was given a record of the partition. */
+  learned(node: NodeId, record: PartitionRecord): void {
+    const seen = this.replica(node);
+    if (seen.record === undefined || record.partitionEpoch >= seen.record.partitionEpoch) seen.record = record;
+  }
+
+  /** Where it stands after a step. */
+  stands(
+    node: NodeId,
+    { durableEnd, highWatermark }: { readonly durableEnd: number; readonly highWatermark: number },
+  ): void {
+    const seen = this.replica(node);
+    if (durableEnd > seen.durableEnd) seen.durableEnd = durableEnd;
+    if (highWatermark === seen.highWatermark) return;
+    if (seen.leads !== undefined && highWatermark > seen.highWatermark) this.#mayCommit(seen, highWatermark);
+    this.#knows(seen, highWatermark);
+  }
+
+  /** What it tells its leader to have synced. */
+  reports(node: NodeId, durableEnd: number, isDurable: number): void {
+    if (durableEnd > isDurable) this.#broken(16, `node ${node} reports ${durableEnd} as durable, ${isDurable} is`);
+  }
+
+  /** A record acknowledged with acks=all. */
+  acknowledges(node: NodeId, endOffset: number): void {
+    const seen = this.replica(node);
+    const epoch = seen.leads ?? -1;
+    const newest = this.#committed.at(-1)?.epoch ?? -1;
+    if (this.isVoid) return;
+    if (newest > epoch)
+      this.#broken(8, `node ${node} acknowledges up to ${endOffset} in epoch ${epoch}, epoch ${newest} has committed`);
+    if (endOffset > this.committedEnd)
+      this.#broken(1, `node ${node} acknowledges up to ${endOffset}, committed is ${this.committedEnd}`);
+  }
+
+  proposes(leaderEpoch: number, partitionEpoch: number, isr: readonly NodeId[]): void {
+    this.#proposals.push(proposalText(leaderEpoch, partitionEpoch, isr));
+    if (this.#proposals.length > PROPOSALS_MAX) this.#proposals.shift();
+  }
+
+  // --- rules
+
+  /** 9: by the ISR that the leader knows of, by durable ends, and not while too few are in it. */
+  #mayCommit(seen: ReplicaSeen, highWatermark: number): void {
+    const { record, node, leads } = seen;
+    if (record === undefined || record.leaderEpoch !== leads) return;
+    if (record.isr.length < record.minIsr)
+      this.#broken(
+        9,
+        `node ${node} commits up to ${highWatermark} with ISR ${record.isr.join()}, min ISR ${record.minIsr}`,
+      );
+    for (const member of record.isr) {
+      const replica = this.replica(member);
+      if (!replica.isInDoubt && replica.durableEnd < highWatermark)
+        this.#broken(
+          9,
+          `node ${node} commits up to ${highWatermark}, node ${member} of its ISR ${record.isr.join()} has ${replica.durableEnd} durable`,
+        );
+    }
+  }
+
+  /** 2, 3: what a replica knows to be committed is what every other knows to be. */
+  #knows(seen: ReplicaSeen, highWatermark: number): void {
+    seen.highWatermark = highWatermark;
+    if (this.isVoid) return;
+    if (highWatermark > seen.endOffset)
+      this.#broken(9, `node ${seen.node} has high watermark ${highWatermark} and ends at ${seen.endOffset}`);
+    const common = Math.min(highWatermark, this.committedEnd);
+    const differs = firstDifference(seen.lineage, this.#committed, common);
+    if (differs !== undefined && differs >= seen.startOffset)
+      this.#broken(
+        3,
+        `node ${seen.node} takes ${lineageText(seen.lineage, highWatermark)} for committed, committed is ${lineageText(this.#committed, this.committedEnd)}`,
+      );
+    if (highWatermark <= this.committedEnd) return;
+    if (seen.leads === undefined)
+      this.#broken(
+        9,
+        `node ${seen.node}, a follower, has high watermark ${highWatermark}, committed is ${this.committedEnd}`,
+      );
+    this.#committed = lineageBelow(seen.lineage, highWatermark);
+    this.committedEnd = highWatermark;
+    for (const node of this.#counted) this.#mustHold(this.replica(node), 13);
+  }
+
+  /** 13: who is in the ISR or eligible has everything that is committed, durably. */
+  #mustHold(seen: ReplicaSeen, invariant: number): void {
+    if (this.isVoid || seen.isInDoubt || !this.#counted.includes(seen.node)) return;
+    const lacks = this.lacks(seen.node);
+    if (lacks === undefined) return;
+    const { isr, elr, partitionEpoch } = this.record;
+    const where = `in ISR ${isr.join()} ELR ${elr.join()} of partition epoch ${partitionEpoch}`;
+    this.#broken(invariant, `node ${seen.node} is ${where} and lacks ${lacks}`);
+  }
+
+  /** What is committed and not durable there; undefined: nothing. */
+  lacks(node: NodeId): string | undefined {
+    const { durableEnd, lineage, startOffset } = this.replica(node);
+    const { committedEnd } = this;
+    if (durableEnd < committedEnd) return `[${durableEnd}, ${committedEnd})`;
+    const differs = firstDifference(lineage, this.#committed, committedEnd);
+    if (differs === undefined || differs < startOffset) return undefined;
+    return `${differs}: it has ${lineageText(lineage, durableEnd)}, committed is ${lineageText(this.#committed, committedEnd)}`;
+  }
+
+  #compareWithWriters(seen: ReplicaSeen): void {
+    seen.lineage.forEach(({ epoch, start }, at) => {
+      const end = seen.lineage[at + 1]?.start ?? seen.endOffset;
+      const truth = this.#epochs.get(epoch);
+      const before = seen.lineage.slice(0, at);
+      const isEqual =
+        truth !== undefined &&
+        end <= truth.end &&
+        truth.isBoundary(end) &&
+        (start === seen.startOffset ||
+          (start === truth.start && firstDifference(before, truth.before, start) === undefined));
+      if (!isEqual)
+        this.#broken(
+          5,
+          `node ${seen.node} found ${lineageText(seen.lineage, seen.endOffset)}: epoch ${epoch} was never so`,
+        );
+    });
+  }
+
+  // --- what the metadata decides
+
+  /** A committed record changed the partition. */
+  changed(after: PartitionRecord): void {
+    const before = this.record;
+    this.record = after;
+    if (after.partitionEpoch <= before.partitionEpoch)
+      this.#broken(14, `partition epoch ${after.partitionEpoch} after ${before.partitionEpoch}`);
+    if (after.leaderEpoch < before.leaderEpoch)
+      this.#broken(6, `leader epoch ${after.leaderEpoch} after ${before.leaderEpoch}`);
+    if (after.leader !== before.leader && after.leaderEpoch === before.leaderEpoch)
+      this.#broken(
+        6,
+        `epoch ${after.leaderEpoch} of ${before.leader ?? "nobody"} is given to ${after.leader ?? "nobody"}`,
+      );
+    if (after.uncleanEpoch !== before.uncleanEpoch) this.isVoid = true;
+    this.#elects(before, after);
+    this.#admits(before, after);
+    for (const seen of this.replicas.values()) if (!this.#counted.includes(seen.node)) seen.isInDoubt = false;
+    this.#isLeft();
+    for (const node of this.#counted) this.#mustHold(this.replica(node), 13);
+  }
+
+  /** 15, and 1: who is elected was in the ISR or eligible, and has everything. */
+  #elects(before: PartitionRecord, after: PartitionRecord): void {
+    const { leader } = after;
+    if (leader === null || after.leaderEpoch === before.leaderEpoch || after.uncleanEpoch !== before.uncleanEpoch)
+      return;
+    if (!before.isr.includes(leader) && !before.elr.includes(leader))
+      this.#broken(15, `node ${leader} is elected, ISR was ${before.isr.join()}, ELR ${before.elr.join()}`);
+    const lacks = this.isVoid || this.replica(leader).isInDoubt ? undefined : this.lacks(leader);
+    if (lacks !== undefined)
+      this.#broken(15, `node ${leader} is elected in epoch ${after.leaderEpoch} and lacks ${lacks}`);
+  }
+
+  /** 14: nobody joins but by a proposal that the leader made of this very state. */
+  #admits(before: PartitionRecord, after: PartitionRecord): void {
+    const joins = after.isr.filter((node) => !before.isr.includes(node));
+    const isElected = joins.length === 1 && joins[0] === after.leader && after.isr.length === 1;
+    if (joins.length === 0 || isElected) return;
+    if (!this.#proposals.includes(proposalText(before.leaderEpoch, before.partitionEpoch, after.isr)))
+      this.#broken(
+        14,
+        `ISR ${before.isr.join()} became ${after.isr.join()} at partition epoch ${before.partitionEpoch}, leader epoch ${before.leaderEpoch}; its leader never proposed that`,
+      );
+  }
+
+  #isLeft(): void {
+    if (!this.hasCopy) this.isVoid = true;
+  }
+
+  #broken(invariant: number, message: string): never {
+    throw new ReplicaBroken(invariant, `${this.name}: ${message}`);
+  }
+}
+
+function proposalText(leaderEpoch: number, partitionEpoch: number, isr: readonly NodeId[]): string {
+  return `${leaderEpoch} ${partitionEpoch} ${[...isr].sort((left, right) => left - right).join()}`;
+}

@@ -1,0 +1,349 @@
+// Watches the replicas of a whole cluster at every event, through the probe of each broker and the committed metadata: one PartitionTruth per
+// partition is told what happens, and what it objects to is a violation.
+import type { ReplicaProbe } from "../../broker/replica-probe.ts";
+import type { ProduceEntry, Replica } from "../../broker/replica.ts";
+import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/image.ts";
+import { baseOffsetAt, batchSizeAt, crcAt, lastOffsetAt, leaderEpochAt } from "../../model/batch-header.ts";
+import type { NodeId, TopicId } from "../../model/ids.ts";
+import type { PartitionEffect, PartitionEvent, WaitingProduce } from "../../replication/types.ts";
+import type { Violation } from "../checkers/checker.ts";
+import { type HistoryEvent, partitionName, type PartitionName } from "../history.ts";
+import { MARK, RARE_MARK } from "../marks.ts";
+import type { SimWorld } from "../world.ts";
+import { PartitionTruth, ReplicaBroken, type ReplicaSeen } from "./partition-truth.ts";
+
+type Event = PartitionEvent<ProduceEntry>;
+type Effect = PartitionEffect<ProduceEntry>;
+
+export interface ReplicaWatchParts {
+  readonly world: SimWorld;
+  readonly onViolation: (violation: Violation) => void;
+  readonly record: (event: HistoryEvent) => void;
+}
+
+/** What one replica of a node took for durable. */
+export interface DurableClaim {
+  readonly topicId: TopicId;
+  readonly partition: number;
+  readonly name: PartitionName;
+  readonly durableEnd: number;
+}
+
+interface Watched {
+  readonly topic: TopicImage;
+  readonly truth: PartitionTruth;
+  image: PartitionImage;
+  /** The last node that led. */
+  leader: NodeId | null;
+}
+
+export class ReplicaWatch {
+  readonly #parts: ReplicaWatchParts;
+  readonly #partitions = new Map<string, Watched>();
+  readonly #waiting = new WeakMap<ProduceEntry, WaitingProduce<ProduceEntry>>();
+  /** Replicas of which bits turned over, or pages became unreadable, and nothing has shown it yet: node and partition. */
+  readonly #spoilt = new Set<string>();
+  /** Logs already known to be damaged. */
+  readonly #damaged = new WeakMap<ReplicaSeen, Replica["log"]>();
+  #moves = 0;
+
+  constructor(parts: ReplicaWatchParts) {
+    this.#parts = parts;
+  }
+
+  /** Times that a partition got another leader than the one before. */
+  get leadershipMoves(): number {
+    return this.#moves;
+  }
+
+  /** Not even an eligible replica is left that has all it should: as far as the metadata goes, or will when it hears. */
+  isLost(topicId: TopicId, partition: number): boolean {
+    const watched = this.#partitions.get(keyOf(topicId, partition));
+    return watched !== undefined && !watched.truth.hasCopy;
+  }
+
+  /** Would a partition with several replicas be lost with this node's disk? Latent damage elsewhere counts as loss. */
+  hasLastCopy(node: NodeId): boolean {
+    for (const { truth } of this.#partitions.values()) {
+      const { isr, elr, replicas } = truth.record;
+      if (replicas.length === 1 || !truth.hasCopy || ![...isr, ...elr].includes(node)) continue;
+      const isGood = (other: NodeId): boolean =>
+        other !== node && !this.isSpoilt(other, truth.name) && truth.replicas.get(other)?.isInDoubt !== true;
+      if (![...isr, ...elr].some(isGood)) return true;
+    }
+    return false;
+  }
+
+  claimsOf(node: NodeId): readonly DurableClaim[] {
+    return [...this.#partitions.values()].flatMap(({ topic, truth, image }) => {
+      const seen = truth.replicas.get(node);
+      if (seen === undefined || seen.isInDoubt || this.isSpoilt(node, truth.name)) return [];
+      const { topicId } = topic;
+      return [{ topicId, partition: image.index, name: truth.name, durableEnd: seen.durableEnd }];
+    });
+  }
+
+  /** For people: where the replicas of a partition stand. */
+  describe(name: PartitionName): string {
+    const watched = [...this.#partitions.values()].find(({ truth }) => truth.name === name);
+    if (watched === undefined) return `${name}: unknown`;
+    const { record, replicas, committedEnd, isVoid } = watched.truth;
+    const { leader, leaderEpoch, partitionEpoch, isr, elr, minIsr } = record;
+    const each = [...replicas.values()].map(
+      ({ node, endOffset, durableEnd, highWatermark, leads, isInDoubt }) =>
+        `node ${node}: end ${endOffset} durable ${durableEnd} hw ${highWatermark}${leads === undefined ? "" : ` leads in ${leads}`}${isInDoubt ? " in doubt" : ""}`,
+    );
+    return `${name}: leader ${leader ?? "none"} epoch ${leaderEpoch}/${partitionEpoch} isr ${isr.join()} elr ${elr.join()} min ${minIsr}, committed ${committedEnd}${isVoid ? ", void" : ""}; ${each.join("; ")}`;
+  }
+
+  // --- the committed metadata
+
+  /** After each committed command. */
+  committed(image: MetadataImage): void {
+    for (const { topic, index } of image.touched) {
+      const partition = image.topic(topic.topicId)?.partitions[index];
+      if (partition === undefined) this.#partitions.delete(keyOf(topic.topicId, index));
+      else this.#guard(() => this.#partition(topic, partition));
+    }
+  }
+
+  #partition(topic: TopicImage, image: PartitionImage): void {
+    const key = keyOf(topic.topicId, image.index);
+    const watched = this.#partitions.get(key);
+    if (watched === undefined) {
+      const truth = new PartitionTruth(partitionName({ topic: topic.name, partition: image.index }), image);
+      this.#partitions.set(key, { topic, truth, image, leader: image.leader });
+    } else if (watched.image !== image) this.#changed(watched, image);
+  }
+
+  #changed(watched: Watched, after: PartitionImage): void {
+    const before = watched.image;
+    watched.image = after;
+    this.#mark(before, after);
+    if (after.leader !== null) {
+      if (watched.leader !== null && watched.leader !== after.leader) {
+        this.#moves++;
+        this.#parts.world.sometimes(MARK.LEADER_MOVED);
+      }
+      watched.leader = after.leader;
+    }
+    this.#judge(watched, (truth) => truth.changed(after));
+  }
+
+  #mark(before: PartitionImage, after: PartitionImage): void {
+    const { world } = this.#parts;
+    if (after.uncleanEpoch !== before.uncleanEpoch) world.sometimes(MARK.UNCLEAN);
+    else if (after.leader !== null && before.isr.length === 0 && before.elr.includes(after.leader))
+      world.sometimes(MARK.ELECTED_FROM_ELR);
+    if (after.isr.length === 0 && after.elr.length === 0) world.sometimes(MARK.NO_INTACT_REPLICA);
+    if (after.isr.length < before.isr.length && after.leader === before.leader) world.sometimes(MARK.ISR_SHRANK);
+    if (after.isr.length > before.isr.length && after.leader === before.leader) world.sometimes(MARK.ISR_GREW);
+    if (after.minIsr !== before.minIsr) world.sometimes(MARK.MIN_ISR_CHANGED);
+    if (after.leader === after.replicas[0] && before.leader !== null && before.leader !== after.leader)
+      world.sometimes(MARK.PREFERRED_AGAIN);
+  }
+
+  // --- what befalls nodes
+
+  /** The process is gone. */
+  ended(node: NodeId): void {
+    for (const watched of this.#partitions.values()) {
+      const seen = watched.truth.replicas.get(node);
+      if (seen?.leads !== undefined) this.#leadershipOf(watched);
+      watched.truth.ended(node);
+    }
+  }
+
+  /** The node's disk is another one, or of an older time. */
+  diskLost(node: NodeId): void {
+    for (const key of [...this.#spoilt]) if (key.startsWith(`${node} `)) this.#spoilt.delete(key);
+    for (const watched of this.#partitions.values()) this.#judge(watched, (truth) => truth.lost(node));
+  }
+
+  /** Bits of its log turned over, or pages cannot be read: it may be found damaged from now on. */
+  spoilt(node: NodeId, partition: PartitionName): void {
+    this.#spoilt.add(`${node} ${partition}`);
+  }
+
+  isSpoilt(node: NodeId, partition: PartitionName): boolean {
+    return this.#spoilt.has(`${node} ${partition}`);
+  }
+
+  probeOf(node: NodeId, process: string): ReplicaProbe {
+    return {
+      onOpened: (replica) => this.#at(replica, (watched) => this.#isDamaged(watched, node, replica)),
+      onStepped: (replica, event, effects) =>
+        this.#at(replica, (watched) => this.#stepped(watched, { node, replica }, event, effects)),
+      onAppended: (replica, batches) =>
+        this.#at(replica, (watched) => this.#appended(watched, { node, replica, process }, batches)),
+      onClosed: () => undefined,
+    };
+  }
+
+  // --- one replica
+
+  #stepped(
+    watched: Watched,
+    { node, replica }: { readonly node: NodeId; readonly replica: Replica },
+    event: Event,
+    effects: readonly Effect[],
+  ): void {
+    const { truth } = watched;
+    const { core } = replica;
+    const seen = truth.replica(node);
+    if (this.#isDamaged(watched, node, replica)) {
+      this.#role(watched, seen, core.isLeader ? core.leaderEpoch : undefined);
+      return;
+    }
+    if (event.kind === "load") this.#load(truth, node, event);
+    if (event.kind === "lead" || event.kind === "follow" || event.kind === "record") truth.learned(node, event.record);
+    this.#role(watched, seen, core.isLeader ? core.leaderEpoch : undefined);
+    if (event.kind === "refused") truth.tookBack(node, core.endOffset);
+    truth.stands(node, core);
+    for (const effect of effects) this.#effect(watched, { node, replica }, { event, effect });
+  }
+
+  #load(truth: PartitionTruth, node: NodeId, event: Extract<Event, { kind: "load" }>): void {
+    const { ends, startOffset, epochs, highWatermark } = event;
+    const { endOffset, durableEnd } = ends;
+    truth.opened(node, { startOffset, endOffset, durableEnd, epochs, highWatermark });
+  }
+
+  #effect(
+    watched: Watched,
+    { node, replica }: { readonly node: NodeId; readonly replica: Replica },
+    { event, effect }: { readonly event: Event; readonly effect: Effect },
+  ): void {
+    const { world } = this.#parts;
+    const { truth } = watched;
+    switch (effect.kind) {
+      case "append":
+        if (effect.waiting !== undefined) this.#waiting.set(effect.token, effect.waiting);
+        return;
+      case "answer": {
+        const waiting = this.#waiting.get(effect.token);
+        if (effect.error === "NONE" && waiting?.acks === -1) truth.acknowledges(node, waiting.endOffset);
+        if (effect.error !== "NONE") world.sometimes(`produce answered ${effect.error}, ${effect.outcome}`);
+        return;
+      }
+      case "truncate":
+        if (effect.toOffset < truth.replica(node).endOffset) world.sometimes(MARK.TRUNCATED);
+        truth.truncates(node, effect.toOffset, event.kind === "fetched");
+        return;
+      case "restart-log":
+        world.sometimes(RARE_MARK.LOG_RESTARTED);
+        truth.dropped(node, effect.fromOffset);
+        return;
+      case "report":
+        truth.reports(node, effect.durableEnd, replica.core.durableEnd);
+        return;
+      case "propose-isr":
+        if (effect.wantsMove) world.sometimes(RARE_MARK.WANTS_MOVE);
+        truth.proposes(
+          effect.leaderEpoch,
+          effect.partitionEpoch,
+          effect.isr.map(({ nodeId }) => nodeId),
+        );
+        return;
+      case "damaged":
+        // D-9: only after an unclean election.
+        if (truth.record.uncleanEpoch < 0)
+          throw new ReplicaBroken(
+            12,
+            `${truth.name}: node ${node} would have to drop what is committed: ${effect.reason}`,
+          );
+        world.sometimes(RARE_MARK.WHOLE_DROPPED);
+        truth.lost(node);
+        return;
+      default:
+        return;
+    }
+  }
+
+  #appended(
+    { truth }: Watched,
+    { node, replica, process }: { readonly node: NodeId; readonly replica: Replica; readonly process: string },
+    batches: Uint8Array,
+  ): void {
+    const { core } = replica;
+    const leadsIn = core.isLeader ? core.leaderEpoch : undefined;
+    for (let at = 0; at < batches.length; at += batchSizeAt(batches, at)) {
+      const batch = {
+        base: baseOffsetAt(batches, at),
+        last: lastOffsetAt(batches, at),
+        epoch: leaderEpochAt(batches, at),
+        sum: crcAt(batches, at),
+      };
+      truth.appended(node, batch, { process, leadsIn });
+    }
+  }
+
+  #role(watched: Watched, seen: ReplicaSeen, leads: number | undefined): void {
+    if (seen.leads === leads) return;
+    seen.leads = leads;
+    this.#leadershipOf(watched);
+    if (leads === undefined) return;
+    const others = [...watched.truth.replicas.values()].filter((other) => other !== seen && other.leads !== undefined);
+    if (others.length > 0) this.#parts.world.sometimes(MARK.TWO_PARTITION_LEADERS);
+  }
+
+  /** Somebody begins or ceases to lead: what was acknowledged with acks=1 may be lost (17). */
+  #leadershipOf({ topic, image }: Watched): void {
+    const { world, record } = this.#parts;
+    record({ type: "leadership", timeMs: world.nowMs, topic: topic.name, partition: image.index });
+  }
+
+  /** A damaged log is nobody's copy any more; but only planted faults may damage one. */
+  #isDamaged(watched: Watched, node: NodeId, { log }: Replica): boolean {
+    if (log.damage === undefined) return false;
+    const seen = watched.truth.replica(node);
+    if (this.#damaged.get(seen) === log) return true;
+    if (!this.#spoilt.delete(`${node} ${watched.truth.name}`) && !seen.isInDoubt)
+      throw new ReplicaBroken(16, `${watched.truth.name}: node ${node} found it damaged: ${log.damage.reason}`);
+    this.#damaged.set(seen, log);
+    this.#parts.world.sometimes(MARK.LOG_DAMAGED);
+    watched.truth.lost(node);
+    this.#noteVoid(watched);
+    return true;
+  }
+
+  // --- judging
+
+  #at(replica: Replica, look: (watched: Watched) => void): void {
+    const watched = this.#partitions.get(keyOf(replica.log.topicId, replica.log.partition));
+    if (watched === undefined) return;
+    this.#guard(() => look(watched));
+    this.#noteVoid(watched);
+  }
+
+  #judge(watched: Watched, judge: (truth: PartitionTruth) => void): void {
+    this.#guard(() => judge(watched.truth));
+    this.#noteVoid(watched);
+  }
+
+  readonly #noted = new WeakSet<PartitionTruth>();
+
+  /** From here on histories of the partition prove nothing. */
+  #noteVoid({ topic, truth, image }: Watched): void {
+    if (!truth.isVoid || this.#noted.has(truth)) return;
+    this.#noted.add(truth);
+    const { world, record } = this.#parts;
+    world.note("", "void", `${truth.name}`);
+    record({ type: "partition lost", timeMs: world.nowMs, topic: topic.name, partition: image.index });
+  }
+
+  /** Nothing may be thrown into the node that is watched. */
+  #guard(look: () => void): void {
+    try {
+      look();
+    } catch (thrown) {
+      if (thrown instanceof ReplicaBroken)
+        this.#parts.onViolation({ invariant: thrown.invariant, message: thrown.message });
+      else this.#parts.world.fail(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+  }
+}
+
+function keyOf(topicId: TopicId, partition: number): string {
+  return `${topicId} ${partition}`;
+}
