@@ -1,187 +1,7 @@
-// The active controller, against a log that commits at once: who is fenced, elected and removed when.
+// The active controller, against a log that commits at once: who is fenced, let in and removed when.
 import { describe, expect, test } from "vitest";
-import { Controller, type ControllerDeps } from "../../src/broker/controller/controller.ts";
-import type { Applied } from "../../src/broker/quorum/types.ts";
-import type { PeerWatcher } from "../../src/broker/quorum/peers.ts";
-import { ELECTIONS_PER_COMMAND, type Decision } from "../../src/metadata/controller.ts";
-import { MetadataImage } from "../../src/metadata/image.ts";
-import type { MetadataRecord } from "../../src/metadata/records.ts";
-import {
-  toNodeId,
-  type ClusterId,
-  type DirectoryId,
-  type IncarnationId,
-  type NodeId,
-  type TopicId,
-} from "../../src/model/ids.ts";
-import { createSimClock, createSimTimers } from "../../src/sim/world.ts";
-import type { BrokerHeartbeatRequest } from "../../src/wire/native/quorum-apis.ts";
-import { live, makeWorld } from "./support.ts";
-
-const CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ" as ClusterId;
-const idOf = (number: number) => `AAAAAAAAAAAAAAAAAAA${String(number).padStart(2, "0")}A`;
-const TOPIC = idOf(77) as TopicId;
-const SESSION_MS = 3_000;
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
-
-class Bench {
-  readonly world = makeWorld().world;
-  readonly image = new MetadataImage();
-  readonly commands: (readonly MetadataRecord[])[] = [];
-  readonly controller: Controller;
-  readonly probed: number[] = [];
-  wanted: number[] = [];
-  isController = true;
-  /** In place of every decision. */
-  refuseWith: Decision | undefined;
-  readonly #watchers = new Set<PeerWatcher>();
-  readonly #epochs = new Map<number, number>();
-
-  constructor() {
-    const incarnation = this.world.startIncarnation("node1");
-    this.#commit([{ type: "cluster", version: 1, clusterId: CLUSTER, metadataVersion: 2, timestampMs: 0 }]);
-    const quorum = live<ControllerDeps["quorum"]>({
-      image: () => this.image,
-      controllerId: () => toNodeId(1),
-      isController: () => this.isController,
-      propose: () => (decide) => this.#propose(decide),
-      barrier: () => () => Promise.resolve(null),
-    });
-    this.controller = new Controller(
-      {
-        quorum,
-        links: {
-          want: (_owner, nodes) => {
-            this.wanted = [...nodes];
-          },
-          probe: (nodeId) => {
-            this.probed.push(nodeId);
-            return Promise.resolve("failed");
-          },
-          whoIsAt: () => Promise.resolve(undefined),
-          watch: (watcher) => {
-            this.#watchers.add(watcher);
-            return () => this.#watchers.delete(watcher);
-          },
-        },
-        clock: createSimClock(this.world, incarnation),
-        timers: createSimTimers(this.world, incarnation),
-        logger: silent,
-        onDefect: (defect) => this.world.fail(defect as Error),
-      },
-      { nodeId: toNodeId(1), heartbeatMs: 500, sessionMs: SESSION_MS },
-    );
-  }
-
-  #commit(records: readonly MetadataRecord[]): void {
-    const applied: Applied = { index: this.image.endOffset, records, isReset: false };
-    this.image.apply(applied.index, records);
-    this.commands.push(records);
-    this.controller?.onApplied(applied);
-  }
-
-  async #propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
-    await Promise.resolve();
-    if (this.refuseWith !== undefined) return this.refuseWith;
-    const decision = decide(this.image);
-    if (decision.kind === "records" && decision.records.length > 0) this.#commit(decision.records);
-    return decision;
-  }
-
-  apply(...records: MetadataRecord[]): void {
-    this.#commit(records);
-  }
-
-  async register(nodeId: number, incarnation = nodeId): Promise<number> {
-    const { brokerEpoch } = await this.controller.register({
-      clusterId: CLUSTER,
-      nodeId: toNodeId(nodeId),
-      directoryId: idOf(nodeId) as DirectoryId,
-      incarnationId: idOf(incarnation) as IncarnationId,
-      restart: "clean",
-      address: `node${nodeId}:7070`,
-      versionsMin: 1,
-      versionsMax: 2,
-      lastBrokerEpoch: this.#epochs.get(nodeId) ?? -1,
-    });
-    this.#epochs.set(nodeId, brokerEpoch);
-    return brokerEpoch;
-  }
-
-  async beat(nodeId: number, more: Partial<BrokerHeartbeatRequest> = {}) {
-    const answer = await this.controller.heartbeat({
-      nodeId: toNodeId(nodeId),
-      brokerEpoch: this.#epochs.get(nodeId) ?? -1,
-      incarnationId: idOf(nodeId) as IncarnationId,
-      appliedEnd: this.image.endOffset,
-      epochStored: true,
-      wantsShutdown: false,
-      isLowOnSpace: false,
-      droppedTopics: [],
-      damaged: [],
-      ...more,
-    });
-    await this.world.runFor(1);
-    return answer;
-  }
-
-  /** Registered and unfenced. */
-  async join(...nodeIds: number[]): Promise<void> {
-    for (const nodeId of nodeIds) {
-      await this.register(nodeId);
-      await this.beat(nodeId);
-    }
-    this.commands.length = 0;
-  }
-
-  createTopic(replicas: readonly number[], topicId = TOPIC): void {
-    this.apply({
-      type: "topic",
-      version: 1,
-      topicId,
-      name: `t${topicId}`,
-      configs: {},
-      replicationFactor: 1,
-      minIsr: 1,
-      replicas: replicas.map((nodeId) => [toNodeId(nodeId)]),
-      timestampMs: 0,
-    });
-    this.commands.length = 0;
-  }
-
-  refused(nodeId: number, address = `node${nodeId}:7070`): void {
-    for (const watcher of this.#watchers) watcher.onRefused?.(toNodeId(nodeId), address);
-  }
-
-  isFenced(nodeId: number): boolean | undefined {
-    return this.image.broker(toNodeId(nodeId))?.isFenced;
-  }
-
-  /** What was decided since the last call: `fence 2 session, unfence 3`. */
-  decided(): string[] {
-    return this.commands.splice(0).map((records) =>
-      records
-        .map((record) => {
-          if (record.type === "fence-broker")
-            return `fence ${record.nodeId}${record.version === 2 ? ` ${record.reason}` : ""}`;
-          if (record.type === "unfence-broker") return `unfence ${record.nodeId}`;
-          if (record.type === "partition-change")
-            return `elect ${record.changes.map(({ partition, leader }) => `${partition}:${leader}`).join(" ")}`;
-          if (record.type === "topic-removed") return `remove, owed ${record.owed.join(" ")}`;
-          if (record.type === "tombstone-settled") return `settled by ${record.nodeId}`;
-          return record.type;
-        })
-        .join(", "),
-    );
-  }
-}
-
-async function active(...nodeIds: number[]): Promise<Bench> {
-  const bench = new Bench();
-  bench.controller.onControllerChanged(true);
-  await bench.join(...nodeIds);
-  return bench;
-}
+import { toNodeId, type DirectoryId, type IncarnationId, type NodeId } from "../../src/model/ids.ts";
+import { active, Bench, CLUSTER, idOf, SESSION_MS, TOPIC } from "./controller-bench.ts";
 
 describe("sessions", () => {
   test("brokers that are not heard of are fenced when their sessions end, all in one command", async () => {
@@ -281,33 +101,10 @@ describe("heartbeats", () => {
     expect(await bench.beat(2, { incarnationId, appliedEnd: epoch })).toEqual({ isFenced: true, mayShutDown: false });
     expect(bench.decided()).toEqual([]);
     await bench.beat(2, { incarnationId, appliedEnd: epoch + 1 });
-    expect(bench.decided()).toEqual(["unfence 2, elect 0:2 2:2"]);
+    expect(bench.decided()).toEqual(["unfence 2"]);
+    expect([0, 1, 2].map((partition) => bench.standing(partition))).toEqual(["2@2 [2] []", "1@0 [1] []", "2@2 [2] []"]);
     expect(await bench.beat(2, { incarnationId })).toEqual({ isFenced: false, mayShutDown: false });
     expect(bench.decided()).toEqual([]);
-  });
-
-  test("D-17: what is told as damaged is not elected, until it is not told any more", async () => {
-    const bench = await active(1, 2);
-    bench.createTopic([2, 2]);
-    await bench.register(2, 22);
-    const more = { incarnationId: idOf(22) as IncarnationId };
-    const damaged = [{ topicId: TOPIC, partitions: [1] }];
-    bench.commands.length = 0;
-    await bench.beat(2, { ...more, damaged });
-    await bench.beat(2, { ...more, damaged });
-    expect(bench.decided()).toEqual(["unfence 2, elect 0:2"]);
-    await bench.beat(2, more);
-    expect(bench.decided()).toEqual(["elect 1:2"]);
-  });
-
-  test("more partitions than one command takes are given one command after another", async () => {
-    const bench = await active(1, 2);
-    bench.createTopic(new Array(ELECTIONS_PER_COMMAND + 1).fill(2));
-    await bench.register(2, 22);
-    bench.commands.length = 0;
-    await bench.beat(2, { incarnationId: idOf(22) as IncarnationId });
-    expect(bench.commands).toHaveLength(2);
-    expect(bench.image.ledCount(toNodeId(2))).toBe(ELECTIONS_PER_COMMAND + 1);
   });
 
   test("R-62: who wants to go is fenced before it is told that it may, and is not unfenced by asking on", async () => {
@@ -317,6 +114,25 @@ describe("heartbeats", () => {
     expect(bench.decided()).toEqual(["fence 2 shutdown"]);
     bench.refuseWith = { kind: "refused", error: "STORAGE_FULL", message: "full" };
     expect(await bench.beat(1, { wantsShutdown: true })).toEqual({ isFenced: false, mayShutDown: false });
+  });
+
+  test("R-62: it may go once all others have applied that it leads nothing, and a second later whatever they say", async () => {
+    const bench = await active(1, 2, 3);
+    bench.createTopic([[2, 1, 3]]);
+    const before = bench.image.endOffset;
+    await bench.beat(3, { appliedEnd: before });
+    expect(await bench.beat(2, { wantsShutdown: true })).toEqual({ isFenced: true, mayShutDown: false });
+    expect(bench.standing()).toBe("1@1 [1 3] []");
+    await bench.beat(3, { appliedEnd: before });
+    expect(await bench.beat(2, { wantsShutdown: true })).toMatchObject({ mayShutDown: false });
+    await bench.beat(3, { appliedEnd: before + 1 });
+    expect(await bench.beat(2, { wantsShutdown: true })).toMatchObject({ mayShutDown: true });
+    expect(await bench.beat(3, { wantsShutdown: true, appliedEnd: before + 1 })).toMatchObject({ mayShutDown: true });
+    const slow = await active(1, 2, 3);
+    await slow.beat(3, { appliedEnd: 0 });
+    expect(await slow.beat(2, { wantsShutdown: true })).toMatchObject({ mayShutDown: false });
+    await slow.world.runFor(1_000);
+    expect(await slow.beat(2, { wantsShutdown: true })).toMatchObject({ mayShutDown: true });
   });
 });
 
