@@ -5,7 +5,7 @@ import type { BrokerConfig } from "../model/config.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { type IncarnationId, type NodeId, toNodeId } from "../model/ids.ts";
 import type { TimerHandle } from "../ports/timers.ts";
-import type { LogStore } from "../storage/types.ts";
+import type { LogStore, ReplicaLog } from "../storage/types.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerLink } from "./controller-calls.ts";
 import { affectsBrokers } from "./affected-partitions.ts";
@@ -284,7 +284,7 @@ export class ClusterMember {
           isLowOnSpace: store.isLowOnSpace,
           droppedTopics: this.topics.droppedTopics(DROPPED_MAX),
         }),
-        damaged: () => this.#parts.replicas.damaged(),
+        damaged: () => damagedIn(this.#parts),
         onRegistered: () => this.#registered(),
         onDefect,
       },
@@ -305,4 +305,10 @@ export class ClusterMember {
     for (const { topic, topicId, partition } of this.#parts.store.logs)
       if (image.topic(topicId) === undefined) this.#deps.logger.warn("stray_log", { topic, topicId, partition });
   }
+}
+
+/** D-17: also of a log that no replica is made of yet, or none that could be: it must be told before this broker may lead. */
+function* damagedIn({ store, replicas }: MemberParts): IterableIterator<Pick<ReplicaLog, "topicId" | "partition">> {
+  for (const log of store.logs) if (log.damage !== undefined) yield log;
+  for (const { coreDamage, log } of replicas.all) if (coreDamage !== undefined && log.damage === undefined) yield log;
 }

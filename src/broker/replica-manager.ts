@@ -98,7 +98,7 @@ export class ReplicaManager implements StoreListener {
     this.#eligible = eligible;
   }
 
-  /** D-17: what may neither lead nor follow. */
+  /** D-17: those that may neither lead nor follow. */
   *damaged(): IterableIterator<{ readonly topicId: TopicId; readonly partition: number }> {
     for (const { damage, log } of this.#byLog.values())
       if (damage !== undefined) yield { topicId: log.topicId, partition: log.partition };

@@ -93,4 +93,9 @@ export class ReplicaWorld extends ClusterWorld {
     const { error, message } = await client.call(API.ALTER_CONFIGS, request);
     if (error !== "NONE") throw new Error(`${error}: ${message}`);
   }
+
+  /** A bit of the first segment of a partition is another one from now on. */
+  rot(nodeId: number, topic: string, position: number, partition = 0): void {
+    this.node(nodeId).disk.image.flipBit(`/data/${topic}-${partition}/${"0".repeat(20)}.log`, position, 3);
+  }
 }

@@ -178,3 +178,44 @@ describe("all three lose power", () => {
     await cluster.untilIsr("t", [1, 2, 3]);
   });
 });
+
+describe("damage (D-17)", () => {
+  /** Nothing is served from memory, and segments are written at once. */
+  const ON_DISK = { "tail.cache.bytes": 0, "checkpoint.interval.ms": 50 };
+
+  test("met by a read of the leader: another one leads, the log is dropped, fetched anew, in sync again", async () => {
+    const { cluster, topicId, leader } = await started({ config: ON_DISK });
+    const client = await cluster.client(leader);
+    for (let round = 0; round < 10; round++) await client.produce(topicId, batchOf([`a${round}`], { padBytes: 2_000 }));
+    await cluster.world.runFor(1_000);
+    const before = cluster.replica(leader, topicId).log.logId;
+    cluster.rot(leader, "t", 5_000);
+    const met = await client.fetch(topicId, 2);
+    expect(met.error).toBe("STORAGE_ERROR");
+    const after = await cluster.untilLeader("t", (now) => now > 0 && now !== leader, 2_000);
+    const other = await cluster.client(after.leader);
+    await cluster.until("it serves", async () => (await other.fetch(topicId, 2)).bytes.length > 0);
+    expect(await other.produce(topicId, batchOf(["b"]))).toMatchObject({ error: "NONE", baseOffset: 10 });
+    await cluster.untilIsr("t", [1, 2, 3]);
+    expect(cluster.replica(leader, topicId).log.logId).not.toBe(before);
+    expect(cluster.replica(leader, topicId).damage).toBeUndefined();
+    expect(cluster.ends(leader, topicId)).toMatchObject({ endOffset: 11, durableEnd: 11 });
+    await cluster.untilLeader("t", (now) => now === leader, 10_000);
+    await cluster.until("it serves again", async () => (await client.fetch(topicId, 2)).bytes.length > 0);
+  });
+
+  test("of the only replica: nobody leads, and clients are told so", async () => {
+    const cluster = await new ReplicaWorld({ config: ON_DISK }).start();
+    const topicId = await cluster.createReplicated("t", { replicationFactor: 1 });
+    const { leader } = await cluster.partition("t");
+    const client = await cluster.client(leader);
+    for (let round = 0; round < 10; round++) await client.produce(topicId, batchOf([`a${round}`], { padBytes: 2_000 }));
+    await cluster.world.runFor(1_000);
+    cluster.rot(leader, "t", 5_000);
+    expect((await client.fetch(topicId, 2)).error).toBe("STORAGE_ERROR");
+    const { error, isr, elr } = await cluster.untilLeader("t", (now) => now === -1);
+    expect([error, isr, elr]).toEqual(["NO_INTACT_REPLICA", [], []]);
+    expect(cluster.node(leader).broker.health().checks["logs"]).toMatch(/^1 damaged/);
+    expect((await client.produce(topicId, batchOf(["b"]))).error).toBe("STORAGE_ERROR");
+  });
+});
