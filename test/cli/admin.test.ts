@@ -55,7 +55,7 @@ describe("ottla broker", () => {
     expect(await setting()).not.toContain("num.partitions");
     expect(await alter("-c", "num.partitions=7")).toMatchObject({ code: 0, stdout: "default\t1 setting altered\n" });
     expect(await setting()).toContain("num.partitions\t7\tall brokers\tany time\n");
-    expect((await cluster.run(["topic", "create", "seven"])).stdout).toBe("seven\t7 partitions\n");
+    expect((await cluster.run(["topic", "create", "seven"])).stdout).toBe("seven\t7 partitions\t3 replicas\n");
     expect((await alter("--delete-config", "num.partitions")).code).toBe(0);
     expect(await setting()).not.toContain("num.partitions");
     const refused = await alter("-c", "node.id=4");

@@ -42,19 +42,25 @@ describe("topics", () => {
       "-c",
       "max.message.bytes=2MiB",
     ]);
-    expect(made).toMatchObject({ code: 0, stdout: "access-log\t3 partitions\n" });
+    expect(made).toMatchObject({ code: 0, stdout: "access-log\t3 partitions\t1 replica\n" });
     const list = await cluster.run(["topic", "ls"]);
-    expect(list.stdout).toMatch(/^TOPIC\tPARTITIONS\tREPLICAS\tSTATE\n(.*\n)*access-log\t3\t1\tok\n/);
+    expect(list.stdout).toMatch(
+      /^TOPIC\tPARTITIONS\tREPLICAS\tUNDER-REPLICATED\tSTATE\n(.*\n)*access-log\t3\t1\t0\tok\n/,
+    );
     const described = await cluster.run(["topic", "describe", "access-log"]);
     expect(described.stdout).toMatch(
-      /^TOPIC\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tEND\naccess-log\t0\t1\t\d+\t1\t1\t0\t0\naccess-log\t1\t/,
+      /^TOPIC\tPARTITION\tLEADER\tEPOCH\tVERSION\tREPLICAS\tISR\tELR\tMIN\tSTART\tHW\tEND\tDURABLE\tLAG\tSTATE\naccess-log\t0\t1\t\d+\t\d+\t1\t1\t-\t1\t0\t0\t0\t0\t-\tok\naccess-log\t1\t/,
     );
     expect(json(await cluster.run(["topic", "describe", "access-log", "--json"]))).toMatchObject({
       _command: "topic.describe",
       _version: 1,
       name: "access-log",
       maxMessageBytes: 2_097_152,
-      partitions: [{ index: 0, leader: 1, isr: [1], startOffset: 0, endOffset: 0 }, { index: 1 }, { index: 2 }],
+      partitions: [
+        { index: 0, leader: 1, isr: [1], startOffset: 0, highWatermark: 0, unknown: null },
+        { index: 1 },
+        { index: 2 },
+      ],
     });
     expect((await cluster.run(["topic", "delete", "access-log", "--yes", "--wait"])).stdout).toBe(
       "access-log\tdeleted\n",

@@ -41,7 +41,7 @@ const kept: string[] = [];
 describe("all well", () => {
   it("health is good, and topics lie on all nodes", async () => {
     await healthy();
-    const created = await cluster.run(["topic", "create", "keep", "-P", String(PARTITIONS.length)]);
+    const created = await cluster.run(["topic", "create", "keep", "-P", String(PARTITIONS.length), "-R", "1"]);
     expect(created.code, created.stderr).toBe(0);
     const client = await connect({ brokers: cluster.addresses.split(",") });
     const producer = client.producer();

@@ -223,13 +223,15 @@ describe("drawing", () => {
 describe("the tally of topics", () => {
   it("counts leaders, replicas and those in sync by node, and names what wants for something", () => {
     const counter = new TopicCounter();
+    const errors: Record<number, string> = { 2: "LEADER_NOT_AVAILABLE", 3: "STORAGE_ERROR", 4: "NO_INTACT_REPLICA" };
     const partition = (index: number, leader: number, isr: readonly number[]) => ({
       index,
-      error: index === 3 ? ("STORAGE_ERROR" as const) : ("NONE" as const),
+      error: errors[index] ?? "NONE",
       leader,
       leaderEpoch: 1,
       replicas: [1, 2, 3],
       isr,
+      minIsr: 2,
     });
     const topic = {
       name: "t",
@@ -242,6 +244,8 @@ describe("the tally of topics", () => {
         partition(1, 2, [2, 3]),
         partition(2, -1, [3]),
         partition(3, 3, [1, 2, 3]),
+        partition(4, -1, []),
+        partition(5, 3, [3]),
       ],
     } as unknown as TopicMetadata;
     counter.add(topic);
@@ -249,15 +253,17 @@ describe("the tally of topics", () => {
     const { shares, ...tally } = counter.tally;
     expect(tally).toEqual({
       topics: 2,
-      partitions: 8,
+      partitions: 12,
       offline: { count: 1, examples: ["t-2"] },
+      lost: { count: 1, examples: ["t-4"] },
+      belowMinIsr: { count: 1, examples: ["t-5 (1 in sync, 2 needed)"] },
       underReplicated: { count: 1, examples: ["t-1 (1 of 3 replicas)"] },
       faulty: { count: 1, examples: ["t-3 (STORAGE_ERROR)"] },
     });
     expect([...shares]).toEqual([
-      [1, { leaders: 2, replicas: 8, inSync: 4 }],
-      [2, { leaders: 2, replicas: 8, inSync: 6 }],
-      [3, { leaders: 2, replicas: 8, inSync: 8 }],
+      [1, { leaders: 2, replicas: 12, inSync: 4 }],
+      [2, { leaders: 2, replicas: 12, inSync: 6 }],
+      [3, { leaders: 4, replicas: 12, inSync: 10 }],
     ]);
   });
 });

@@ -69,7 +69,9 @@ export function diagnose(all: ClusterObservation, local?: LocalFacts): Diagnosis
   const seen = { ...all, nodes: all.nodes.filter((node) => !forgotten.includes(node)) };
   const condition = conditionOf(seen, quorum);
   const ofCluster = clusterFindings(seen, quorum, condition, local);
-  const told = ofCluster.length > 0 ? OF_THE_CLUSTER : quorum.refusedIds.length > 0 ? ["quorum"] : [];
+  const toldOfCluster = ofCluster.length > 0 ? OF_THE_CLUSTER : quorum.refusedIds.length > 0 ? ["quorum"] : [];
+  // Which partitions lack replicas is told once, by their names.
+  const told = seen.topics === null ? toldOfCluster : [...toldOfCluster, "replicas"];
   const findings = [
     ...ofCluster,
     ...quorum.refusedIds.map(refused),
