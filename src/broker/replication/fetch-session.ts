@@ -26,6 +26,8 @@ export type ReplicaFetch = Request<typeof API.REPLICA_FETCH>;
 
 /** How long a rise of the high watermark may wait for others, or for batches, to be told with. */
 const MARK_MS = 25;
+/** Less room than this in a part that has bodies is not worth an answer for a partition that has more. */
+const CRUMB_BYTES = LIMITS.LOGICAL_MESSAGE_BODY_BYTES / 2;
 /** What the metadata of this broker, when it comes, may make good: the slot is held until then. */
 const MAY_BE_LATE: ReadonlySet<ErrorName> = new Set(["UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"]);
 const UNKNOWN_SLOT: Notice = { error: "FETCH_SESSION_ID_NOT_FOUND", divergingEpoch: -1, divergingEnd: -1 };
@@ -392,7 +394,10 @@ export class FetchSession implements ConnectionDependent {
       this.#cold.await(slot, result);
       return undefined;
     }
-    return result.sizeBytes === 0 && !isFirst ? "no room" : result;
+    if (isFirst) return result;
+    // A crumb at the end of a part would silence the slot: better all that it may have, in the next part.
+    const isCrumb = result.nextOffset < limitOffset && part.leftBytes < CRUMB_BYTES && leftBytes > part.leftBytes;
+    return result.sizeBytes === 0 || isCrumb ? "no room" : result;
   }
 }
 
