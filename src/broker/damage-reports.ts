@@ -13,23 +13,23 @@ const TOLD_MAX = 1_000;
 /** What one heartbeat says. */
 export interface DamageList {
   readonly damaged: BrokerHeartbeatRequest["damaged"];
-  readonly told: readonly Told[];
+  readonly keys: readonly string[];
   /** Left out for this once: the controller learns that the damage of before has ended. */
   readonly ended: readonly string[];
 }
 
 interface Told {
-  readonly key: string;
-  /** As the own image said when it was told. */
+  /** As the own image said when it was told first: from then on this replica said nothing of what it had. */
   readonly leaderEpoch: number;
+  isCommitted: boolean;
 }
 
 const keyOf = ({ topicId, partition }: PartitionRef): string => `${topicId}-${partition}`;
 
 export class DamageReports {
   readonly #damaged: () => Iterable<PartitionRef>;
-  /** Told, and committed; with the leader epoch of the moment before. */
-  #known = new Map<string, number>();
+  /** Bound: the damaged replicas of this broker. */
+  #told = new Map<string, Told>();
   readonly #ended = new Set<string>();
 
   /** `damaged`: every damaged replica of this broker, as of now. */
@@ -38,16 +38,16 @@ export class DamageReports {
   }
 
   isKnown(image: MetadataImage, ref: PartitionRef): boolean {
-    const before = this.#known.get(keyOf(ref));
-    if (before === undefined) return false;
+    const told = this.#told.get(keyOf(ref));
+    if (told === undefined || !told.isCommitted) return false;
     const now = leaderEpochOf(image, ref);
-    return now > before || now === Number.POSITIVE_INFINITY || mutant("D-17e");
+    return now > told.leaderEpoch || now === Number.POSITIVE_INFINITY || mutant("D-17e");
   }
 
   /** The replica was dropped: whatever happens to its next log is another damage. */
   ended(topicId: TopicId, partition: number): void {
     const key = keyOf({ topicId, partition });
-    if (this.#known.delete(key)) this.#ended.add(key);
+    if (this.#told.delete(key)) this.#ended.add(key);
   }
 
   /** Some of them still counts, as far as the image says: this broker must not be elected for it. */
@@ -57,35 +57,35 @@ export class DamageReports {
     return false;
   }
 
-  /** For the next heartbeat: those first that are not known. */
+  /** For the next heartbeat: those first that are not committed. */
   list(image: MetadataImage): DamageList {
-    const known: PartitionRef[] = [];
-    const unknown: PartitionRef[] = [];
-    const stillKnown = new Map<string, number>();
+    const committed: PartitionRef[] = [];
+    const fresh: PartitionRef[] = [];
+    const told = new Map<string, Told>();
     for (const ref of this.#damaged()) {
       const key = keyOf(ref);
-      const before = this.#known.get(key);
-      if (before !== undefined) {
-        stillKnown.set(key, before);
-        known.push(ref);
-      } else if (!this.#ended.has(key)) unknown.push(ref);
+      if (this.#ended.has(key)) continue;
+      const known = this.#told.get(key) ?? { leaderEpoch: leaderEpochOf(image, ref), isCommitted: false };
+      told.set(key, known);
+      (known.isCommitted ? committed : fresh).push(ref);
     }
-    this.#known = stillKnown;
-    const refs = [...unknown, ...known].slice(0, TOLD_MAX);
-    const told = refs.map((ref): Told => ({ key: keyOf(ref), leaderEpoch: leaderEpochOf(image, ref) }));
-    return { damaged: byTopic(refs), told, ended: [...this.#ended] };
+    this.#told = told;
+    const refs = [...fresh, ...committed].slice(0, TOLD_MAX);
+    return { damaged: byTopic(refs), keys: refs.map(keyOf), ended: [...this.#ended] };
   }
 
   /** A heartbeat with this list was answered: the controller answers once it has committed what the list says. */
-  answered({ told, ended }: DamageList): void {
+  answered({ keys, ended }: DamageList): void {
     for (const key of ended) this.#ended.delete(key);
-    for (const { key, leaderEpoch } of told)
-      if (!this.#ended.has(key) && !this.#known.has(key)) this.#known.set(key, leaderEpoch);
+    for (const key of keys) {
+      const told = this.#told.get(key);
+      if (told !== undefined) told.isCommitted = true;
+    }
   }
 
   /** Another broker epoch: told anew. */
   reset(): void {
-    this.#known.clear();
+    this.#told.clear();
     this.#ended.clear();
   }
 }
