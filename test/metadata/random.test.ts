@@ -5,7 +5,7 @@ import { bytesEqual } from "../../src/base/bytes.ts";
 import { createRng, type Rng } from "../../src/base/rng.ts";
 import type { DirectoryId, NodeId, TopicId } from "../../src/model/ids.ts";
 import * as controller from "../../src/metadata/controller.ts";
-import { MetadataImage } from "../../src/metadata/image.ts";
+import { MetadataImage, type PartitionImage } from "../../src/metadata/image.ts";
 import { History, directoryOf, faultsOf, node, replayed, uuid } from "./support.ts";
 
 const NODES = [1, 2, 3, 4];
@@ -159,6 +159,35 @@ function assertEpochs(image: MetadataImage, seen: Seen): void {
   }
 }
 
+/** What a broker goes by: exactly the partitions that the last command changed. */
+function assertTouched(image: MetadataImage, before: ReadonlyMap<string, PartitionImage>): void {
+  const touched = [...image.touched].map(({ topic, index }) => `${topic.topicId}-${index}`).sort();
+  const after = partitionsOf(image);
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  expect(touched).toEqual([...keys].filter((key) => before.get(key) !== after.get(key)).sort());
+}
+
+function partitionsOf(image: MetadataImage): Map<string, PartitionImage> {
+  const places = [...image.topics].flatMap(({ topicId, partitions }) =>
+    partitions.map((partition) => [`${topicId}-${partition.index}`, partition] as const),
+  );
+  return new Map(places);
+}
+
+/** States that a weak generator would not reach. */
+function mark(image: MetadataImage, marks: Set<string>): void {
+  for (const { partitions } of image.topics) {
+    for (const { replicas, isr, elr, leader, minIsr, uncleanEpoch } of partitions) {
+      if (isr.length > 0 && elr.length > 0) marks.add("led beside eligible ones");
+      if (leader === null && elr.length > 1) marks.add("several eligible, nobody in sync");
+      if (leader === null && elr.length === 0) marks.add("nobody intact");
+      if (uncleanEpoch >= 0 && isr.length > 1) marks.add("grown after an unclean election");
+      if (isr.length > 0 && isr.length < minIsr) marks.add("below min ISR");
+      if (replicas.length > 2 && isr.length === replicas.length && leader !== replicas[0]) marks.add("astray");
+    }
+  }
+}
+
 function assertSame(left: MetadataImage, right: MetadataImage): void {
   expect(right.stateHash()).toBe(left.stateHash());
   expect(bytesEqual(right.encode(), left.encode())).toBe(true);
@@ -166,27 +195,45 @@ function assertSame(left: MetadataImage, right: MetadataImage): void {
 
 describe("random histories", () => {
   test("invariant 39 and every guarantee, after each of up to 120 steps", () => {
+    const marks = new Set<string>();
     fc.assert(
       fc.property(fc.integer({ min: 0 }), fc.integer({ min: 1, max: 120 }), (seed, steps) => {
         const rng = createRng(seed);
         const history = History.started(NODES.slice(0, 1 + rng.below(NODES.length)));
         const seen: Seen = { epochs: new Map(), brokers: new Map() };
+        let known = partitionsOf(history.image);
         // A node that was restarted: from some snapshot and the log after it.
         let follower = new MetadataImage();
         for (let at = 0; at < steps; at++) {
+          const { endOffset } = history.image;
           step(history, rng);
+          if (history.image.endOffset > endOffset) assertTouched(history.image, known);
+          known = partitionsOf(history.image);
+          mark(history.image, marks);
           expect(faultsOf(history.image)).toEqual([]);
           assertEpochs(history.image, seen);
           if (rng.chance(0.1)) follower = replayed(history.entries, follower.endOffset > 0 ? follower.encode() : null);
           if (rng.chance(0.1)) assertSame(history.image, MetadataImage.load(history.image.encode()));
           // From now on the controller is a node that began from a snapshot.
-          if (rng.chance(0.05)) history.image = MetadataImage.load(history.image.encode());
+          if (rng.chance(0.05)) {
+            history.image = MetadataImage.load(history.image.encode());
+            expect(history.image.touched.size).toBe(0);
+            known = partitionsOf(history.image);
+          }
         }
         assertSame(history.image, replayed(history.entries));
         assertSame(history.image, replayed(history.entries, follower.endOffset > 0 ? follower.encode() : null));
       }),
       { numRuns: 120 },
     );
+    expect([...marks].sort()).toEqual([
+      "astray",
+      "below min ISR",
+      "grown after an unclean election",
+      "led beside eligible ones",
+      "nobody intact",
+      "several eligible, nobody in sync",
+    ]);
   });
 
   test("equal hashes mean equal bytes, unequal ones unequal bytes, over all states of a history", () => {
