@@ -383,7 +383,10 @@ export class ReplicationChecker {
 
   // --- answers
 
-  /** 1, 8, 9, 17: a producer hears that its batch is kept. */
+  /**
+   * 1, 8, 17: a producer hears that its batch is kept. A report that is late may let a leader of before say so of what a later one has committed; that
+   * is true, and harmless. Of anything else it must say nothing any more.
+   */
   acknowledged(replica: WatchedReplica, batch: SimBatch): void {
     const truth = this.#truth(replica.partition);
     const { record, name } = replica;
@@ -397,14 +400,15 @@ export class ReplicationChecker {
       return;
     }
     if (batch.acks !== -1 || epoch < truth.uncleanEpoch) return;
-    if (truth.committedIn > epoch)
+    const isCommitted = truth.committed[placeOf(truth.committed, batch.baseOffset)] === batch;
+    if (truth.committedIn > epoch && !isCommitted)
       throw new ReplicationBroken(
         8,
         `${name} acknowledges ${batch.baseOffset} in epoch ${epoch}, after epoch ${truth.committedIn} committed`,
       );
     this.promisedBatches++;
     batch.isPromised = true;
-    if (truth.committed[placeOf(truth.committed, batch.baseOffset)] !== batch) truth.owed.add(batch);
+    if (!isCommitted) truth.owed.add(batch);
   }
 
   /** 10: a consumer asks a leader where the partition ends, and is told. */

@@ -47,6 +47,8 @@ export interface Heartbeat {
   readonly isEpochStored: boolean;
   readonly wantsShutdown: boolean;
   readonly damaged: readonly number[];
+  /** They come in order: one at a time is under way. */
+  readonly sequence: number;
 }
 
 export type HeartbeatAnswer = "ok" | "stale" | "may stop";
@@ -73,6 +75,7 @@ export class SimController {
   readonly #unfencedMs = new Map<NodeId, number>();
   /** Where the log ended when a broker was let go. */
   readonly #leftAt = new Map<NodeId, number>();
+  readonly #sequences = new Map<NodeId, number>();
   readonly #appliedEnds = new Map<NodeId, number>();
 
   constructor(world: ReplicationWorld, rng: Rng) {
@@ -244,6 +247,8 @@ export class SimController {
     if (!this.isThere) return;
     const { nodeId, brokerEpoch, appliedEnd } = beat;
     if (this.image.broker(nodeId)?.brokerEpoch !== brokerEpoch) return reply("stale");
+    if (beat.sequence < (this.#sequences.get(nodeId) ?? 0)) return;
+    this.#sequences.set(nodeId, beat.sequence);
     this.#sessions.heard(nodeId, this.#world.timeMs);
     this.#appliedEnds.set(nodeId, Math.max(appliedEnd, this.#appliedEnds.get(nodeId) ?? 0));
     this.#heardDamage(beat);

@@ -116,6 +116,6 @@ export class SimJournal {
     const { syncMsMean, slowSyncChance } = this.#world.swarm;
     if (this.#world.isCalm) return this.#world.exponential(this.#rng, Math.min(3, syncMsMean));
     const base = this.#world.exponential(this.#rng, syncMsMean) * this.#node.syncFactor;
-    return this.#rng.chance(slowSyncChance) ? base + this.#rng.below(400) : base;
+    return Math.min(5_000, this.#rng.chance(slowSyncChance) ? base + this.#rng.below(400) : base);
   }
 }

@@ -2,6 +2,7 @@
 import type { Rng } from "../../base/rng.ts";
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
+import { SimBatch } from "./batch.ts";
 import { ReplicationBroken } from "./checker.ts";
 import type { SimNode } from "./node.ts";
 import { CONTROLLER, type ReplicationWorld } from "./world.ts";
@@ -28,14 +29,15 @@ export function liveness(world: ReplicationWorld, rng: Rng): void {
   world.runUntil(world.timeMs + SETTLE_MS);
   rescue(world);
   const before = world.controller.partitions.map(({ index }) => world.checker.committedEnd(index));
+  for (const { index, leader } of world.controller.partitions) produceOne(world, index, leader);
   world.runUntil(world.timeMs + STEADY_MS);
   for (const record of world.controller.partitions) {
     const progress = world.checker.committedEnd(record.index) - (before[record.index] ?? 0);
-    checkPartition(world, { record, core, progress });
+    if (!isDead(world, record)) checkPartition(world, { record, core, progress });
   }
   world.isQuiet = true;
   world.runUntil(world.timeMs + STEADY_MS);
-  for (const record of world.controller.partitions) checkEqual(world, record, core);
+  for (const record of world.controller.partitions) if (!isDead(world, record)) checkEqual(world, record, core);
 }
 
 function heal(node: SimNode): void {
@@ -87,6 +89,19 @@ function rescue(world: ReplicationWorld): void {
     world.controller.elect(index, "unclean");
   }
   if (isNeeded) world.runUntil(world.timeMs + SETTLE_MS);
+}
+
+/** Whatever the producers do, each partition is asked for progress. */
+function produceOne(world: ReplicationWorld, partition: number, leader: NodeId | null): void {
+  const replica = leader === null ? undefined : world.node(leader).replica(partition);
+  replica?.produce(new SimBatch(world.nextBatch(), { recordCount: 1, acks: -1 }));
+}
+
+/** Beyond the atlas: no replica is left that could be begun with. */
+function isDead(world: ReplicationWorld, { index, replicas }: PartitionImage): boolean {
+  const isGone = replicas.every((member) => world.node(member).disk.logs[index]?.isDamaged === true);
+  if (isGone) world.mark("every replica is damaged");
+  return isGone;
 }
 
 function checkPartition(

@@ -47,11 +47,14 @@ export class SimLog {
   }
 
   wrote({ op, truncations }: Pending): void {
+    // What was accepted before it is in the journal before it, and nothing is accepted until it is durable.
+    if (op.kind === "truncate" && truncations === this.truncations) this.writtenEnd = this.endOffset;
     if (op.kind === "append" && truncations === this.truncations)
       this.writtenEnd = Math.max(this.writtenEnd, op.batch.endOffset);
   }
 
   synced({ op, truncations }: Pending): void {
+    if (op.kind === "truncate" && truncations === this.truncations) this.durableEnd = this.endOffset;
     if (op.kind === "append" && truncations === this.truncations)
       this.durableEnd = Math.max(this.durableEnd, op.batch.endOffset);
   }

@@ -227,6 +227,7 @@ export class ReplicationNemesis {
     if (!this.#mayLose(node, partition)) return;
     node.hurt.add(partition);
     const log = node.disk.logs[partition];
+    this.#world.trace(() => `node ${node.nodeId} p${partition} rots`);
     if (log !== undefined) log.isDamaged = true;
     if (replica !== undefined) node.whenRunning(() => replica.damage("rot"));
   }

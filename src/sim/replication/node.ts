@@ -7,7 +7,7 @@ import { SimJournal } from "./journal.ts";
 import { Proposals } from "./proposals.ts";
 import { SimReplica } from "./replica.ts";
 import { type BulkConnection, Streams } from "./streams.ts";
-import type { View } from "./controller.ts";
+import type { HeartbeatAnswer, View } from "./controller.ts";
 import { CONTROLLER, type ReplicationWorld } from "./world.ts";
 
 const TICK_MS = 500;
@@ -38,9 +38,10 @@ export class SimNode {
   #appliedEnd = 0;
   #isEpochStored = false;
   #isLeaving = false;
-  /** Partitions whose damage the controller has heard of and decided. */
-  readonly #knownDamage = new Set<number>();
+  /** Partitions whose damage the controller has heard of and decided; the leader epoch that was known here when it was told. */
+  readonly #knownDamage = new Map<number, number>();
   #isHeartbeatDue = false;
+  #heartbeats = 0;
 
   constructor(world: ReplicationWorld, nodeId: NodeId, rng: Rng) {
     this.#world = world;
@@ -196,7 +197,9 @@ export class SimNode {
   #heartbeat(): void {
     const { brokerEpoch, nodeId } = this;
     if (brokerEpoch === undefined) return;
-    const damaged = [...this.#replicas.values()].flatMap(({ isDamaged, partition }) => (isDamaged ? [partition] : []));
+    const damages = [...this.#replicas.values()].filter(({ isDamaged }) => isDamaged);
+    const damaged = damages.map(({ partition }) => partition);
+    const epochs = damages.map(({ wanted }): number => wanted?.leaderEpoch ?? -1);
     const beat = {
       nodeId,
       brokerEpoch,
@@ -204,13 +207,14 @@ export class SimNode {
       isEpochStored: this.#isEpochStored,
       wantsShutdown: this.#isLeaving,
       damaged,
+      sequence: ++this.#heartbeats,
     };
     const { life } = this;
     this.#toController(() =>
       this.#world.controller.heartbeat(beat, (answer) =>
         this.#world.control(CONTROLLER, nodeId, () => {
           if (this.life !== life) return;
-          this.whenRunning(() => this.#heard(brokerEpoch, damaged, answer));
+          this.whenRunning(() => this.#heard(brokerEpoch, { damaged, epochs, answer }));
         }),
       ),
     );
@@ -220,15 +224,20 @@ export class SimNode {
     });
   }
 
-  #heard(brokerEpoch: number, damaged: readonly number[], answer: "ok" | "stale" | "may stop"): void {
+  #heard(
+    brokerEpoch: number,
+    told: { readonly damaged: readonly number[]; readonly epochs: readonly number[]; readonly answer: HeartbeatAnswer },
+  ): void {
     if (this.brokerEpoch !== brokerEpoch) return;
+    const { answer } = told;
     if (answer === "stale") {
       this.#world.mark("registers again");
       this.brokerEpoch = undefined;
       this.#register();
       return;
     }
-    for (const partition of damaged) this.#knownDamage.add(partition);
+    for (const [place, partition] of told.damaged.entries())
+      if (!this.#knownDamage.has(partition)) this.#knownDamage.set(partition, told.epochs[place] ?? -1);
     for (const replica of this.#replicas.values()) if (replica.isDamaged) replica.lookAgain();
     if (answer === "may stop" && this.#isLeaving) this.#stopped();
   }
@@ -239,8 +248,10 @@ export class SimNode {
     this.#after(0.01, () => this.#heartbeat());
   }
 
-  isDamageKnown(partition: number): boolean {
-    return this.#knownDamage.has(partition);
+  /** And what was decided is known here: a leader epoch in which the replica has said nothing yet. */
+  isDamageKnown(partition: number, leaderEpoch: number): boolean {
+    const toldIn = this.#knownDamage.get(partition);
+    return toldIn !== undefined && leaderEpoch > toldIn;
   }
 
   damageEnded(partition: number): void {

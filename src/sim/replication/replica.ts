@@ -329,11 +329,11 @@ export class SimReplica implements WatchedReplica {
   }
 
   /** D-17: dropped and fetched whole, once it counts nowhere and somebody else leads. */
-  #leaveDamaged({ isr, elr, leader }: PartitionImage): void {
+  #leaveDamaged({ isr, elr, leader, leaderEpoch }: PartitionImage): void {
     if (this.core.role !== "stand-by") this.#standBy("NOT_LEADER_OR_FOLLOWER");
     const counts = isr.includes(this.nodeId) || elr.includes(this.nodeId);
     if (counts || leader === null || leader === this.nodeId || this.#isBusy) return;
-    if (!this.node.isDamageKnown(this.partition)) return;
+    if (!this.node.isDamageKnown(this.partition, leaderEpoch)) return;
     this.log.reset(0);
     this.#world.mark("replica refetched");
     this.#whileBusy({ kind: "reset", fromOffset: 0 }, () => {
@@ -364,6 +364,7 @@ export class SimReplica implements WatchedReplica {
   #answer(batch: SimBatch, error: ErrorName): void {
     this.#world.hash.text(error);
     this.#world.mark(`answer ${error}`);
+    this.#world.trace(() => `${this.name} answers batch ${batch.number} at ${batch.baseOffset}: ${error}`);
     if (error === "NONE") this.#world.checker.acknowledged(this, batch);
   }
 

@@ -60,7 +60,7 @@ export class BulkConnection {
     const world = this.#world;
     const from = to === this.leader ? this.follower : this.leader;
     world.at(delayMs, () => {
-      if (world.isCut(from.nodeId, to.nodeId)) this.break();
+      if (world.isCut(from.nodeId, to.nodeId) || !this.#isAlive(to)) this.break();
       if (!this.isBroken) return this.#runs(to, act);
       if (!world.network.chance(world.swarm.lateBytesChance)) return;
       world.at(world.network.below(8000), () => {
@@ -71,7 +71,11 @@ export class BulkConnection {
   }
 
   #runs(node: SimNode, act: () => void): void {
-    if (node.isUp && node.life === (node === this.leader ? this.leaderLife : this.followerLife)) node.whenRunning(act);
+    if (this.#isAlive(node)) node.whenRunning(act);
+  }
+
+  #isAlive(node: SimNode): boolean {
+    return node.isUp && node.life === (node === this.leader ? this.leaderLife : this.followerLife);
   }
 }
 
@@ -127,6 +131,7 @@ export class Streams {
   report(partition: number, leaderId: NodeId | null, report: DurableReport): void {
     const connection = leaderId === null ? undefined : this.#outgoing.get(leaderId);
     if (connection === undefined || connection === null || connection.isBroken) return;
+    this.#world.trace(() => `${this.#node.nodeId} -> ${leaderId} p${partition} reports ${report.durableEnd}`);
     connection.toLeader(() => connection.leader.streams.onReport(connection, partition, report));
   }
 
@@ -195,6 +200,10 @@ export class Streams {
         (connection.brokerEpoch === present.brokerEpoch && connection.sessionId < present.sessionId));
     if (isOlder) {
       this.#world.mark("old session refused");
+      this.#world.trace(
+        () =>
+          `${this.#node.nodeId} refuses session ${connection.brokerEpoch}/${connection.sessionId} of ${follower}, it knows ${present.brokerEpoch}/${present.sessionId}`,
+      );
       return false;
     }
     this.#incoming.set(follower, connection);
