@@ -22,42 +22,68 @@ export interface BrokerProcess {
   readonly child: ChildProcess;
 }
 
+interface NodePlan {
+  readonly id: number;
+  readonly address: string;
+  readonly directory: string;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
 /** `settings` are configuration keys and values. */
-export async function withBrokerProcess<T>(
+export function withBrokerProcess<T>(
   use: (broker: BrokerProcess) => Promise<T>,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<T> {
-  return withTemporaryDirectory(async (directory) => {
-    const address = `127.0.0.1:${await freePort()}`;
-    const flags = Object.entries(settings).flatMap(([key, value]) => ["-X", `${key}=${value}`]);
-    const args = [
-      "--initial-old-space-size=128", // as the launcher and the installed command do
-      MAIN,
-      "server",
-      "start",
-      "--node-id",
-      "1",
-      "--data-dir",
-      join(directory, "node-1"),
-      "--listeners",
-      `ws://${address}`,
-      ...flags,
-    ];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
-    let log = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      log = (log + text).slice(-4000);
-    });
+  return withBrokerProcesses(1, ([broker]) => use(present(broker)), settings);
+}
+
+/** Node i + 1 is the i-th; all of them vote. */
+export function withBrokerProcesses<T>(
+  count: number,
+  use: (brokers: readonly BrokerProcess[]) => Promise<T>,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<T> {
+  return withTemporaryDirectory(async (root) => {
+    const plans: NodePlan[] = [];
+    for (let id = 1; id <= count; id++)
+      plans.push({ id, address: `127.0.0.1:${await freePort()}`, directory: join(root, `node-${id}`), settings });
+    const voters = plans.map(({ id, address }) => `${id}@${address}`).join(",");
+    const quorum: Record<string, string> = count === 1 ? {} : { "controller.quorum.voters": voters };
+    const nodes = plans.map((plan) => startNode({ ...plan, settings: { ...quorum, ...plan.settings } }));
     try {
-      return await use({ address, directory, child });
+      return await use(nodes.map(({ broker }) => broker));
     } catch (error) {
-      process.stderr.write(`the node's log ends:\n${log}\n`);
+      for (const { broker, log } of nodes) process.stderr.write(`the log of ${broker.address} ends:\n${log()}\n`);
       throw error;
     } finally {
-      if (child.exitCode === null) {
-        child.kill("SIGKILL");
-        await once(child, "exit");
-      }
+      await Promise.all(nodes.map(({ broker }) => killed(broker.child)));
     }
   });
+}
+
+function startNode({ id, address, directory, settings }: NodePlan): {
+  readonly broker: BrokerProcess;
+  readonly log: () => string;
+} {
+  const flags = Object.entries(settings).flatMap(([key, value]) => ["-X", `${key}=${value}`]);
+  const place = ["--node-id", String(id), "--data-dir", directory, "--listeners", `ws://${address}`];
+  // The heap's size is as the launcher and the installed command set it.
+  const args = ["--initial-old-space-size=128", MAIN, "server", "start", ...place, ...flags];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+  let log = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    log = (log + text).slice(-4000);
+  });
+  return { broker: { address, directory, child }, log: () => log };
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGKILL");
+  await once(child, "exit");
+}
+
+function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("no broker");
+  return value;
 }

@@ -16,48 +16,58 @@ export interface ProduceLoad {
   readonly acks: Acks;
   readonly recordBytes: number;
   readonly totalBytes: number;
+  /** Default 1. */
+  readonly partitions?: number;
+  /** Default 1. */
+  readonly replicationFactor?: number;
+}
+
+/** Of one broker, see `produceTo`. */
+export function produceRate(load: ProduceLoad): Promise<number> {
+  return withBrokerProcess(({ address }) => produceTo([address], load));
 }
 
 /** Megabytes (10^6) of record values per second, from the first record to the last acknowledgement. */
-export async function produceRate(load: ProduceLoad): Promise<number> {
-  return withBrokerProcess(async ({ address }) => {
-    const client = await connect({ brokers: [address], connectTimeoutMs: 20_000 });
-    await client.admin().createTopic("bench", { partitions: 1 });
-    let failed = 0;
-    const producer = client.producer({
-      acks: load.acks,
-      batchBytes: BATCH_BYTES,
-      maxInFlight: IN_FLIGHT,
-      bufferBytes: (IN_FLIGHT + 10) * BATCH_BYTES,
-      lingerMs: 5,
-      onBatch: (report) => {
-        if (report.error !== undefined) failed++;
-      },
-    });
-    await producer.prepare("bench");
-    const value = new Uint8Array(load.recordBytes).map((_, index) => (index * 131) & 0xff);
-    const records = Math.floor(load.totalBytes / load.recordBytes);
-    const startedAt = performance.now();
-    for (let sent = 0; sent < records; sent++) {
-      const room = producer.enqueue("bench", { value });
-      if (room !== undefined) await room;
-    }
-    await producer.flush();
-    const elapsedMs = performance.now() - startedAt;
-    if (failed > 0) throw new Error(`${failed} batches failed`);
-    // With acks=1 the last batches may still be on their way to durable, and only then can they be read.
-    const giveUpAt = performance.now() + 10_000;
-    for (;;) {
-      const [offsets] = await client.admin().offsets("bench");
-      if (offsets?.endOffset === records) break;
-      if (performance.now() > giveUpAt) throw new Error(`${offsets?.endOffset} of ${records} records are there`);
-    }
-    await client.close();
-    return (records * load.recordBytes) / 1000 / elapsedMs;
+export async function produceTo(brokers: readonly string[], load: ProduceLoad): Promise<number> {
+  const { partitions = 1, replicationFactor = 1 } = load;
+  const client = await connect({ brokers, connectTimeoutMs: 20_000 });
+  await client.admin().createTopic("bench", { partitions, replicationFactor });
+  let failed = 0;
+  const producer = client.producer({
+    acks: load.acks,
+    batchBytes: BATCH_BYTES,
+    maxInFlight: IN_FLIGHT,
+    bufferBytes: (IN_FLIGHT + 10) * BATCH_BYTES * Math.min(partitions, 10),
+    lingerMs: 5,
+    onBatch: (report) => {
+      if (report.error !== undefined) failed++;
+    },
   });
+  await producer.prepare("bench");
+  const value = new Uint8Array(load.recordBytes).map((_, index) => (index * 131) & 0xff);
+  const records = Math.floor(load.totalBytes / load.recordBytes);
+  const startedAt = performance.now();
+  for (let sent = 0; sent < records; sent++) {
+    const room = producer.enqueue("bench", { value, partition: sent % partitions });
+    if (room !== undefined) await room;
+  }
+  await producer.flush();
+  const elapsedMs = performance.now() - startedAt;
+  if (failed > 0) throw new Error(`${failed} batches failed`);
+  // With acks=1 the last batches may still be on their way to durable, and only then can they be read.
+  const giveUpAt = performance.now() + 10_000;
+  for (;;) {
+    const offsets = await client.admin().offsets("bench");
+    const there = offsets.reduce((sum, { endOffset }) => sum + endOffset, 0);
+    if (there === records) break;
+    if (performance.now() > giveUpAt) throw new Error(`${there} of ${records} records are there`);
+  }
+  await client.close();
+  return (records * load.recordBytes) / 1000 / elapsedMs;
 }
 
-const settle = () => new Promise((resolve) => setTimeout(resolve, 3000));
+/** A virtual machine gives freed pages back to its host within seconds; every sample starts from that same state. */
+export const settle = () => new Promise((resolve) => setTimeout(resolve, 3000));
 
 /** `scale` 1 is the published size; smaller for a quick look. */
 export async function benchProduce(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
@@ -65,7 +75,6 @@ export async function benchProduce(rounds: number, scale: number): Promise<(Summ
     [100, 1024].map((recordBytes) => ({ acks, recordBytes, totalBytes: Math.round(1_000_000_000 * scale) })),
   );
   const nameOf = (load: ProduceLoad) => `acks=${load.acks}, ${load.recordBytes} B records`;
-  // A virtual machine gives freed pages back to its host within seconds; every sample starts from that same state.
   const variants: Variant[] = [
     {
       name: "raw append 64 KiB",

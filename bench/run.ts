@@ -1,4 +1,4 @@
-// npm run bench -- [codec] [client] [produce] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
+// npm run bench -- [codec] [client] [produce] [replication] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
 // medians with their range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -7,6 +7,7 @@ import { benchClient } from "./client.ts";
 import { benchCodec } from "./codec.ts";
 import { type BoundedSummary, machine, missesItsBound, printTable, type Summary } from "./harness.ts";
 import { benchProduce } from "./produce.ts";
+import { benchReplication } from "./replication.ts";
 import { benchStartUp } from "./start-up.ts";
 
 const { values: flags, positionals } = parseArgs({
@@ -26,6 +27,7 @@ const suites: Readonly<Record<string, () => Promise<(Summary | BoundedSummary)[]
   client: () => benchClient(rounds),
   start: () => benchStartUp(rounds),
   produce: () => benchProduce(rounds, scale),
+  replication: () => benchReplication(rounds, scale),
   memory: () => benchMemory(scale),
 };
 
