@@ -189,7 +189,7 @@ function responses(): Uint8Array[] {
 function metadataHistory(): readonly (readonly MetadataRecord[])[] {
   const nodeId = 1 as NodeId;
   const uuids = { directoryId: TOPIC, incarnationId: TOPIC };
-  const shape = { configs: { "segment.bytes": 4096 }, replicationFactor: 1, minIsr: 1, replicas: [[nodeId], [nodeId]] };
+  const shape = { configs: { "segment.bytes": 4096 }, replicationFactor: 1, replicas: [[nodeId], [nodeId]] };
   const restart = { restart: "clean", address: "localhost:7070", metadataVersions: { min: 1, max: 2 } } as const;
   const brokerEpoch = 1 as BrokerEpoch;
   return [

@@ -72,6 +72,8 @@ export class Membership {
   readonly #damage: DamageReports;
   #epoch: BrokerEpoch | undefined;
   #isEpochStored = false;
+  /** D-17: its damage has to be committed before it may be elected. */
+  #isHeldBack = false;
   #wantsShutdown = false;
   #isStopped = false;
   /** Why it is not registered, or what the controller last said. */
@@ -141,6 +143,7 @@ export class Membership {
 
   /** After each applied record: the controller may be another one, and this incarnation may be unfenced. */
   onApplied(): void {
+    if (this.#isHeldBack && !this.#isDamageCounted()) this.kick();
     if (this.#epoch !== undefined && this.isUnfenced) this.#ready.resolve();
     if (this.#deps.quorum.controllerId === this.#askedController) return;
     this.#onMoved?.();
@@ -162,6 +165,10 @@ export class Membership {
   damageEnded(topicId: TopicId, partition: number): void {
     this.#damage.ended(topicId, partition);
     this.kick();
+  }
+
+  #isDamageCounted(): boolean {
+    return this.#damage.isCounted(this.#deps.quorum.image, this.#options.self.nodeId);
   }
 
   /** R-62: resolves when the controller let it go, when there is no controller, or after `timeoutMs`. */
@@ -298,14 +305,15 @@ export class Membership {
     const { nodeId, incarnationId } = this.#options.self;
     const { image } = quorum;
     const damage = this.#damage.list(image);
+    // Once it is unfenced it may be elected wherever it counts: not where it is damaged (D-17).
+    this.#isHeldBack = this.#isDamageCounted();
     const { isFenced, mayShutDown } = await this.#answered(
       calls.heartbeat(controllerId, {
         nodeId,
         brokerEpoch,
         incarnationId,
         appliedEnd: image.endOffset,
-        // Once it is unfenced it may be elected wherever it counts: not where it is damaged (D-17).
-        epochStored: this.#isEpochStored && !this.#damage.isCounted(image, nodeId),
+        epochStored: this.#isEpochStored && !this.#isHeldBack,
         wantsShutdown: this.#wantsShutdown,
         ...reports(),
         damaged: damage.damaged,

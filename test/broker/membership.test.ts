@@ -1,8 +1,10 @@
 // A broker's registration and heartbeats, step by step, against a controller that answers as told.
 import { describe, expect, test } from "vitest";
+import { activateMutants } from "../../src/base/mutant.ts";
 import { Membership, type ControllerCalls, type MembershipDeps } from "../../src/broker/membership.ts";
 import { OttlaError, type ErrorName } from "../../src/model/errors.ts";
-import { toBrokerEpoch, toNodeId, type ClusterId, type DirectoryId, type IncarnationId } from "../../src/model/ids.ts";
+import { toBrokerEpoch, toNodeId } from "../../src/model/ids.ts";
+import type { ClusterId, DirectoryId, IncarnationId, TopicId } from "../../src/model/ids.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import type { MetadataRecord } from "../../src/metadata/records.ts";
 import { createSimClock, createSimTimers } from "../../src/sim/world.ts";
@@ -37,6 +39,8 @@ class Bench {
   registrations = 0;
   readonly membership: Membership;
   #waiting: { readonly end: number; readonly resolve: () => void }[] = [];
+
+  damaged: { readonly topicId: TopicId; readonly partition: number }[] = [];
 
   constructor() {
     const incarnation = this.world.startIncarnation("node3");
@@ -80,7 +84,7 @@ class Bench {
         timers: createSimTimers(this.world, incarnation),
         logger: silent,
         reports: () => ({ isLowOnSpace: false, droppedTopics: [] }),
-        damaged: () => [],
+        damaged: () => this.damaged,
         onRegistered: () => this.registrations++,
         onDefect: (defect) => this.world.fail(defect as Error),
       },
@@ -288,6 +292,52 @@ describe("heartbeats", () => {
       return { isFenced: false, mayShutDown: false };
     };
     expect(await bench.run(600)).toHaveLength(2);
+  });
+});
+
+describe("damage (D-17)", () => {
+  const topicId = "AAAAAAAAAAAAAAAAAAAAdw" as TopicId;
+
+  /** A partition that this broker alone has; it has just come back, with the log of it damaged. */
+  async function damaged(): Promise<Bench> {
+    const bench = new Bench();
+    const epoch = bench.registerAs(OTHER);
+    bench.unfence(epoch);
+    const topic = { type: "topic", version: 1, topicId, name: "a", configs: {}, replicationFactor: 1 } as const;
+    bench.apply({ ...topic, replicas: [[SELF]], timestampMs: 0 });
+    bench.damaged = [{ topicId, partition: 0 }];
+    bench.membership.start();
+    await bench.run(10);
+    return bench;
+  }
+
+  function strike(bench: Bench): void {
+    const { partitionEpoch } = bench.image.topic(topicId)?.partitions[0] ?? { partitionEpoch: -1 };
+    const change = { partition: 0, leader: null, isr: [], elr: [], isUnclean: false, isNewEpoch: true, partitionEpoch };
+    bench.apply({ type: "partition-change", version: 1, topicId, changes: [change] });
+    bench.membership.onApplied();
+  }
+
+  test("its epoch is not confirmed before the damage is in the own image, and then at once", async () => {
+    const bench = await damaged();
+    const list = [{ topicId, partitions: [0] }];
+    expect(bench.beats).toMatchObject([{ epochStored: false, damaged: list }]);
+    expect(bench.membership.isDamageKnown(topicId, 0)).toBe(false);
+    strike(bench);
+    expect(bench.membership.isDamageKnown(topicId, 0)).toBe(true);
+    await bench.run(1);
+    expect(bench.beats).toMatchObject([{ epochStored: false }, { epochStored: true, damaged: list }]);
+    bench.damaged = [];
+    bench.membership.damageEnded(topicId, 0);
+    await bench.run(1);
+    expect(bench.beats.at(-1)).toMatchObject({ damaged: [] });
+  });
+
+  test("with the planted bug it would be elected", async () => {
+    activateMutants(["D-17"]);
+    const { beats } = await damaged();
+    activateMutants([]);
+    expect(beats).toMatchObject([{ epochStored: true }]);
   });
 });
 
