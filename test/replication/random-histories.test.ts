@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import type { LeaderEpoch, NodeId, Offset } from "../../src/model/ids.ts";
-import type { EpochStart, FetchedBatch, PartitionEffect } from "../../src/replication/types.ts";
-import { Bench, brokerEpochOf, endsAt, leader, recordOf } from "./harness.ts";
+import type { EpochStart, PartitionEffect, Verdict } from "../../src/replication/types.ts";
+import { Bench, brokerEpochOf, endsAt, fetchedBatch, leader, recordOf } from "./harness.ts";
 
 afterEach(() => activateMutants([]));
 
@@ -59,78 +59,95 @@ function live(eras: readonly Era[]): PastLog[] {
   return logs;
 }
 
-/** Follower and leader talk without delay until the follower has everything; how many answers that took, and where it was cut. */
-function converge(leads: PastLog, follows: PastLog, epoch: number): { rounds: number; log: Entry[]; cuts: number[] } {
-  const leading = new Bench(2);
-  leading.load({ end: leads.entries.length, epochs: leads.epochs });
-  leading.lead({ epoch, leader: 2, isr: [2], replicas: [1, 2] });
-  const following = new Bench(1);
-  let log = [...follows.entries];
-  let truncations = 0;
-  let rounds = 0;
-  const cuts: number[] = [];
-  let position: Extract<PartitionEffect<string, string>, { kind: "fetch" }> | undefined;
-  const carryOut = (effects: readonly PartitionEffect<string, string>[]): void => {
-    for (const effect of effects) {
-      if (effect.kind === "fetch") position = effect;
-      else if (effect.kind === "append-fetched") {
-        for (const { baseOffset, epoch: of } of effect.batches)
-          log.push({ epoch: of, value: leads.entries[baseOffset]?.value ?? -1 });
-      } else if (effect.kind === "truncate") {
-        log = log.slice(0, effect.toOffset);
-        cuts.push(effect.toOffset);
-        truncations++;
-        const epochs = following.core.epochs.filter(({ startOffset }) => startOffset < log.length);
-        carryOut(following.core.step({ kind: "truncated", ends: endsAt(log.length, truncations), epochs }));
-      }
+type Effect = PartitionEffect<string, string>;
+type Position = Extract<Effect, { kind: "fetch" }>;
+
+/** Follower 1 and leader 2 talk without delay until the follower has everything. */
+class Conversation {
+  readonly #source: readonly Entry[];
+  readonly #leader = new Bench(2);
+  readonly #follower = new Bench(1);
+  log: Entry[];
+  /** Answers of the leader. */
+  rounds = 0;
+  readonly cuts: number[] = [];
+  #position: Position | undefined;
+
+  constructor(leads: PastLog, follows: PastLog, epoch: number) {
+    this.#source = leads.entries;
+    this.#leader.load({ end: leads.entries.length, epochs: leads.epochs });
+    this.#leader.lead({ epoch, leader: 2, isr: [2], replicas: [1, 2] });
+    this.log = [...follows.entries];
+    this.#follower.load({ end: this.log.length, epochs: follows.epochs });
+    const record = recordOf({ leader: 2, epoch, isr: [1, 2] });
+    this.#carryOut(this.#follower.core.step({ kind: "follow", record, nowMs: 0 }));
+  }
+
+  run(): this {
+    for (let asked = this.#position; asked !== undefined && this.rounds < 100; asked = this.#position) {
+      this.#position = undefined;
+      this.rounds++;
+      this.#answer(asked, this.#verdictOn(asked));
     }
-  };
-  following.load({ end: log.length, epochs: follows.epochs });
-  carryOut(following.core.step({ kind: "follow", record: recordOf({ leader: 2, epoch, isr: [1, 2] }), nowMs: 0 }));
-  while (position !== undefined && rounds < 100) {
-    const asked = position;
-    position = undefined;
-    rounds++;
-    const effects = leading.core.step({
+    return this;
+  }
+
+  #verdictOn({ isFirst, leaderEpoch, fetchOffset, lastFetchedEpoch }: Position): Verdict {
+    const effects = this.#leader.core.step({
       kind: "follower-fetch",
       follower: 1 as NodeId,
       brokerEpoch: 101,
       sessionId: 1,
-      isAdded: asked.isFirst,
-      leaderEpoch: asked.leaderEpoch,
-      fetchOffset: asked.fetchOffset,
-      lastFetchedEpoch: asked.lastFetchedEpoch,
+      isAdded: isFirst,
+      leaderEpoch,
+      fetchOffset,
+      lastFetchedEpoch,
       eligible: new Map(),
       nowMs: 0,
     });
-    const said = effects.find((effect) => effect.kind === "fetch-verdict");
-    if (said?.kind !== "fetch-verdict") throw new Error("no verdict");
-    const { verdict } = said;
+    for (const effect of effects) if (effect.kind === "fetch-verdict") return effect.verdict;
+    throw new Error("no verdict");
+  }
+
+  #answer({ leaderEpoch, fetchOffset }: Position, verdict: Verdict): void {
     if (verdict.kind === "refused") throw new Error(verdict.error);
     const isRead = verdict.kind === "read";
-    const from = asked.fetchOffset;
-    const batches = (isRead ? leads.entries.slice(from, from + 2) : []).map(
-      ({ epoch: of }, index): FetchedBatch<string> => ({
-        baseOffset: (from + index) as Offset,
-        lastOffset: (from + index) as Offset,
-        epoch: of as LeaderEpoch,
-        body: "",
-      }),
+    const batches = (isRead ? this.#source.slice(fetchOffset, fetchOffset + 2) : []).map(({ epoch }, index) =>
+      fetchedBatch(fetchOffset + index, fetchOffset + index, epoch),
     );
-    carryOut(
-      following.core.step({
+    const diverging = verdict.kind === "diverging" ? verdict : undefined;
+    const highWatermark = isRead ? 0 : -1;
+    this.#carryOut(
+      this.#follower.core.step({
         kind: "fetched",
-        leaderEpoch: asked.leaderEpoch,
-        fetchOffset: from,
-        highWatermark: isRead ? 0 : -1,
+        leaderEpoch,
+        fetchOffset,
+        highWatermark,
         logStartOffset: 0,
         batches,
-        diverging: verdict.kind === "diverging" ? verdict : undefined,
+        diverging,
         nowMs: 0,
       }),
     );
   }
-  return { rounds, log, cuts };
+
+  #carryOut(effects: readonly Effect[]): void {
+    for (const effect of effects) {
+      if (effect.kind === "fetch") this.#position = effect;
+      else if (effect.kind === "append-fetched")
+        for (const { baseOffset, epoch } of effect.batches)
+          this.log.push({ epoch, value: this.#source[baseOffset]?.value ?? -1 });
+      else if (effect.kind === "truncate") this.#cut(effect.toOffset);
+    }
+  }
+
+  #cut(to: number): void {
+    this.log = this.log.slice(0, to);
+    this.cuts.push(to);
+    const { core } = this.#follower;
+    const epochs = core.epochs.filter(({ startOffset }) => startOffset < to);
+    this.#carryOut(core.step({ kind: "truncated", ends: endsAt(to, this.cuts.length), epochs }));
+  }
 }
 
 describe("R-14, KIP-101, KIP-279: a follower with any past", () => {
@@ -141,7 +158,7 @@ describe("R-14, KIP-101, KIP-279: a follower with any past", () => {
       fc.property(histories, (eras) => {
         const [follows, leads] = live(eras) as [PastLog, PastLog];
         const shared = commonPrefix(follows.entries, leads.entries);
-        const { log, cuts, rounds } = converge(leads, follows, eras.length);
+        const { log, cuts, rounds } = new Conversation(leads, follows, eras.length).run();
         expect(log).toEqual(leads.entries);
         for (const cut of cuts) expect(cut).toBeGreaterThanOrEqual(shared);
         expect(cuts.length).toBeLessThanOrEqual(eras.length);
@@ -156,7 +173,7 @@ describe("R-14, KIP-101, KIP-279: a follower with any past", () => {
     let differing = 0;
     for (const eras of fc.sample(histories, { numRuns: 300, seed: 1 })) {
       const [follows, leads] = live(eras) as [PastLog, PastLog];
-      const { log } = converge(leads, follows, eras.length);
+      const { log } = new Conversation(leads, follows, eras.length).run();
       if (log.some(({ value }, offset) => leads.entries[offset]?.value !== value)) differing++;
     }
     expect(differing).toBeGreaterThan(10);
