@@ -24,6 +24,7 @@ import type { Segment, Segments } from "./segments.ts";
 
 /** At most half of a thread pool of four in syncs (D-12). */
 const SYNCS_MAX = 2;
+const SYNCS_ALONE_MAX = 8;
 
 export interface CheckpointDeps {
   readonly files: Files;
@@ -32,9 +33,13 @@ export interface CheckpointDeps {
   readonly directory: string;
 }
 
-/** Syncs everything of these logs that the image will speak for. */
-export async function syncLogs(deps: CheckpointDeps, logs: Iterable<ReplicaLogImpl>): Promise<void> {
-  await runLimited(logs, SYNCS_MAX, async (log) => {
+/** Syncs everything of these logs that the image will speak for. `isAlone`: nothing else wants the disk. */
+export async function syncLogs(
+  deps: CheckpointDeps,
+  logs: Iterable<ReplicaLogImpl>,
+  { isAlone }: { readonly isAlone: boolean },
+): Promise<void> {
+  await runLimited(logs, isAlone ? SYNCS_ALONE_MAX : SYNCS_MAX, async (log) => {
     try {
       await syncLog(deps, log);
     } catch (thrown) {
@@ -56,17 +61,24 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
     }
   }
   log.segments.forgetIdleIndexes();
-  if (log.isEpochsDirty) {
-    const bytes = encodeEpochCheckpoint(log.epochs);
-    log.isEpochsDirty = false;
-    await orMark(replaceFile(deps.files, join(log.segments.directory, EPOCH_CHECKPOINT), bytes), () => {
-      log.isEpochsDirty = true;
-    });
-    log.segments.isDirectoryDirty = true;
-  }
+  if (log.isEpochsDirty) await writeEpochs(deps, log);
   if (!log.segments.isDirectoryDirty || log.isDeleted) return;
   log.segments.isDirectoryDirty = false;
   await syncDirectory(deps.files, log.segments.directory);
+}
+
+/** For people and tools only, so it costs no sync; a crash may tear it. */
+async function writeEpochs(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
+  const bytes = encodeEpochCheckpoint(log.epochs);
+  const path = join(log.segments.directory, EPOCH_CHECKPOINT);
+  log.isEpochsDirty = false;
+  const written = withFile(deps.files, { path, mode: "open-or-create" }, async (handle) => {
+    await handle.write(0, [bytes]);
+    await handle.truncate(bytes.length);
+  });
+  await orMark(written, () => {
+    log.isEpochsDirty = true;
+  });
 }
 
 /** What was meant to be written by this checkpoint is left to the next one when it fails. */
@@ -87,6 +99,8 @@ async function syncSegment(deps: CheckpointDeps, segments: Segments, segment: Se
   }
   if (!segment.isIndexDirty || segment.index === undefined) return;
   segment.isIndexDirty = false;
+  // One without an entry is not worth a sync: it is made anew when it is missing.
+  if (segment.index.count === 0) return unlinkIfThere(deps.files, segment.path + INDEX_SUFFIX);
   const bytes = segment.index.encode();
   segments.isDirectoryDirty = true;
   const written = withFile(

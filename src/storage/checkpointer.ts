@@ -105,7 +105,7 @@ export class Checkpointer {
     for (const log of logs) host.requestFlush(log);
     const states = await Promise.race([Promise.all(captures), host.stopped]);
     const { nextLogId } = host;
-    await this.#withReserve(() => syncLogs(host.checkpointDeps, logs));
+    await this.#withReserve(() => syncLogs(host.checkpointDeps, logs, { isAlone: !host.isRunning }));
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));

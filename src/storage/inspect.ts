@@ -9,6 +9,7 @@ import {
 } from "../model/record-batch.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
 import { decodeEpochCheckpoint } from "./epoch-checkpoint.ts";
+import { epochBefore } from "./epochs.ts";
 import { isNotFound } from "./faults.ts";
 import { decodeImage, type Image, type LogImage } from "./image.ts";
 import { OffsetIndex } from "./offset-index.ts";
@@ -39,6 +40,7 @@ import { QUORUM_STATE } from "./quorum-state.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import type { RaftOwner } from "./raft-types.ts";
+import type { EpochEntry } from "./types.ts";
 import { readSuperblock, type Superblock } from "./superblock.ts";
 
 function summaryOf(batch: ScannedBatch): BatchSummary {
@@ -85,17 +87,19 @@ interface Expectation {
   /** Bytes that a checkpoint proves; undefined: all of them, apart from a torn tail if `mayBeTorn`. */
   readonly provenBytes: number | undefined;
   readonly mayBeTorn: boolean;
+  /** What a checkpoint says of the epochs of the offsets in [from, to). */
+  readonly epochs: { readonly entries: readonly EpochEntry[]; readonly from: number; readonly to: number } | undefined;
 }
 
 /** Checks CRC, offsets, epochs and the index of one `.log` file. */
 export function verifyLog(deps: InspectDeps, path: string): Promise<LogReport> {
-  return verifyFile(deps, path, { provenBytes: undefined, mayBeTorn: false });
+  return verifyFile(deps, path, { provenBytes: undefined, mayBeTorn: false, epochs: undefined });
 }
 
 async function verifyFile(deps: InspectDeps, path: string, expected: Expectation): Promise<LogReport> {
   const baseOffset = baseOffsetOf(path.slice(path.lastIndexOf("/") + 1))?.base;
   const index = await loadIndex(deps, path);
-  const check = new LogCheck(path, baseOffset, index.entries);
+  const check = new LogCheck(path, baseOffset, { index: index.entries, epochs: expected.epochs });
   const size = await withFile(deps.files, { path, mode: "read" }, async (handle) => {
     const fileBytes = await handle.size();
     const proven = expected.provenBytes ?? fileBytes;
@@ -132,6 +136,7 @@ class LogCheck {
   readonly #path: string;
   readonly #baseOffset: number;
   readonly #index: OffsetIndex | undefined;
+  readonly #epochs: Expectation["epochs"];
   readonly #faults: Fault[] = [];
   #nextEntry = 0;
   #nextOffset: number | undefined;
@@ -140,11 +145,16 @@ class LogCheck {
   #recordCount = 0;
   #sizeBytes = 0;
 
-  constructor(path: string, baseOffset: number | undefined, index: OffsetIndex | undefined) {
+  constructor(
+    path: string,
+    baseOffset: number | undefined,
+    known: { readonly index: OffsetIndex | undefined; readonly epochs: Expectation["epochs"] },
+  ) {
     this.#path = path;
     this.#baseOffset = baseOffset ?? 0;
     this.#nextOffset = baseOffset;
-    this.#index = index;
+    this.#index = known.index;
+    this.#epochs = known.epochs;
   }
 
   fault(position: number, reason: string): void {
@@ -160,6 +170,14 @@ class LogCheck {
     if (epoch < this.#epoch) {
       this.fault(batch.position, `leader epoch ${epoch} after ${this.#epoch}`);
       return false;
+    }
+    const known = this.#epochs;
+    if (known !== undefined && batch.last >= known.from && batch.last < known.to) {
+      const expected = epochBefore(known.entries, batch.last + 1);
+      if (epoch !== expected) {
+        this.fault(batch.position, `leader epoch ${epoch}, the checkpoint says ${expected}`);
+        return false;
+      }
     }
     this.#checkIndex(batch);
     this.#epoch = epoch;
@@ -216,18 +234,23 @@ export async function verifyDirectory(deps: InspectDeps, directory: string): Pro
     throw new OttlaError("DATA_DIR_FOREIGN", `${directory} is no data directory of Ottla and holds no log`);
   }
   const found = await verifyPartition(deps, directory, undefined);
-  return { kind: "partition", directory, metadata: undefined, remarks: [], ...found };
+  return { kind: "partition", directory, metadata: undefined, ...found };
 }
 
 type Findings = Pick<DirectoryReport, "logs" | "faults">;
 
-async function verifyPartition(deps: InspectDeps, directory: string, image: LogImage | undefined): Promise<Findings> {
+async function verifyPartition(
+  deps: InspectDeps,
+  directory: string,
+  image: LogImage | undefined,
+): Promise<Findings & { readonly remarks: readonly Remark[] }> {
   const faults: Fault[] = [];
   const logs: LogReport[] = [];
   const names = (await deps.files.list(directory)).map((entry) => entry.name);
   const found = names.flatMap((name) => (name.endsWith(LOG_SUFFIX) ? (baseOffsetOf(name)?.base ?? []) : []));
   const bases = image?.segments.map((segment) => segment.base) ?? found;
   const nameOf = (base: number): string => join(directory, String(base).padStart(20, "0") + LOG_SUFFIX);
+  const epochs = image && { entries: image.epochs, from: image.startOffset, to: image.endOffset };
   let nextOffset: number | undefined;
   for (const [place, base] of bases.entries()) {
     const file = nameOf(base);
@@ -236,7 +259,7 @@ async function verifyPartition(deps: InspectDeps, directory: string, image: LogI
       continue;
     }
     const provenBytes = image?.segments[place]?.sizeBytes;
-    const report = await verifyFile(deps, file, { provenBytes, mayBeTorn: place === bases.length - 1 });
+    const report = await verifyFile(deps, file, { provenBytes, mayBeTorn: place === bases.length - 1, epochs });
     logs.push(report);
     if (nextOffset !== undefined && base !== nextOffset) {
       faults.push({
@@ -257,23 +280,19 @@ async function verifyPartition(deps: InspectDeps, directory: string, image: LogI
       reason: `the log ends at ${nextOffset}, the checkpoint says ${image.endOffset}`,
     });
   }
-  if (names.includes(EPOCH_CHECKPOINT)) await verifyEpochs(deps, join(directory, EPOCH_CHECKPOINT), faults);
-  return { logs, faults };
+  const remarks = names.includes(EPOCH_CHECKPOINT) ? await verifyEpochs(deps, join(directory, EPOCH_CHECKPOINT)) : [];
+  return { logs, faults, remarks };
 }
 
-async function verifyEpochs(deps: InspectDeps, file: string, faults: Fault[]): Promise<void> {
+/** Nothing reads this file, and it is not synced. */
+async function verifyEpochs(deps: InspectDeps, file: string): Promise<Remark[]> {
   const epochs = decodeEpochCheckpoint(await withFile(deps.files, { path: file, mode: "read" }, readWhole));
   const isRising = epochs?.every((entry, place) => {
     const before = epochs[place - 1];
     return before === undefined || (entry.epoch > before.epoch && entry.startOffset > before.startOffset);
   });
-  if (isRising !== true)
-    faults.push({
-      file,
-      position: undefined,
-      offset: undefined,
-      reason: "the leader epochs do not rise, or the text is damaged",
-    });
+  if (isRising === true) return [];
+  return [{ file, position: 0, reason: "the leader epochs do not rise, or the text is damaged" }];
 }
 
 async function verifyDataDirectory(deps: InspectDeps, directory: string): Promise<DirectoryReport> {
@@ -293,7 +312,11 @@ async function verifyDataDirectory(deps: InspectDeps, directory: string): Promis
       const metadata = await readPartitionMetadata(deps.files, path);
       if (metadata?.logId !== image.logId)
         faults.push({ file: path, position: undefined, offset: undefined, reason: `does not hold log ${image.logId}` });
-      else merge({ logs, faults }, await verifyPartition(deps, path, expectedOf(image, history)));
+      else {
+        const found = await verifyPartition(deps, path, expectedOf(image, history));
+        merge({ logs, faults }, found);
+        remarks.push(...found.remarks);
+      }
     } catch (thrown) {
       faults.push({ file: path, position: undefined, offset: undefined, reason: asOttlaError(thrown).message });
     }

@@ -5,7 +5,7 @@ import { OttlaError } from "../model/errors.ts";
 import { toLogId, toOffset } from "../model/ids.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
-import { datasync, isNotFound, syncDirectory } from "./faults.ts";
+import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
 import { decodeImage, emptyLogImage, type Image, type LogImage } from "./image.ts";
 import type { JournalFile } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
@@ -33,6 +33,8 @@ import type { Damage, EpochEntry } from "./types.ts";
 
 /** Replayed batches held in memory at most before they are written out. */
 const PINNED_BYTES_MAX = 8 * 1024 * 1024;
+/** Logs looked at, or written, at the same time: enough to keep a thread pool of four busy. */
+const LOOKS_MAX = 8;
 
 interface LiveLog {
   readonly spec: LogHistory["spec"];
@@ -54,7 +56,7 @@ export async function recover(
     { root, image, directoryId: superblock.directoryId },
   );
   for (const logId of survey.histories.keys()) store.useLogId(logId);
-  await noteDirectoryIds(store);
+  await noteDirectoryIds(store, survey);
   const live = await openLogs(store, survey);
   if (survey.damage === undefined) await apply(store, survey, live);
   else store.deps.logger.error("journal_damaged", { reason: survey.damage });
@@ -80,30 +82,38 @@ async function loadImage(store: LogStoreImpl, generation: number): Promise<Image
 }
 
 /** Ids in directories whose CREATE was lost are not used again either (D-14). */
-async function noteDirectoryIds(store: LogStoreImpl): Promise<void> {
+async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<void> {
   const root = store.config.directory;
-  for (const entry of await store.deps.files.list(root)) {
-    if (entry.kind !== "directory" || !(isPartitionDirectory(entry.name) || isDeletedDirectory(entry.name))) continue;
-    const metadata = await readPartitionMetadata(store.deps.files, join(root, entry.name));
+  // Those of live logs are looked at when they are opened.
+  const known = new Set<string>();
+  for (const { isDeleted, spec } of survey.histories.values())
+    if (!isDeleted) known.add(partitionDirectory(spec.topic, spec.partition));
+  const entries = (await store.deps.files.list(root)).filter(
+    ({ kind, name }) =>
+      kind === "directory" && !known.has(name) && (isPartitionDirectory(name) || isDeletedDirectory(name)),
+  );
+  await runLimited(entries, LOOKS_MAX, async ({ name }) => {
+    const metadata = await readPartitionMetadata(store.deps.files, join(root, name));
     if (metadata !== undefined) store.useLogId(metadata.logId);
-  }
+  });
 }
 
 /** Opens every log that still exists, checking what the image says of its files. */
 async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number, LiveLog>> {
-  const live = new Map<number, LiveLog>();
+  const opened: (LiveLog & { readonly image: LogImage })[] = [];
   for (const history of survey.histories.values()) {
     if (history.isDeleted) continue;
     if (survey.damage !== undefined) history.damage ??= { reason: survey.damage, fromOffset: undefined };
     const image = imageToOpen(history);
-    const log = store.addLog(image);
-    live.set(history.logId, { spec: history.spec, history, log });
+    opened.push({ spec: history.spec, history, image, log: store.addLog(image) });
+  }
+  await runLimited(opened, LOOKS_MAX, async ({ history, log, image }) => {
     log.damage ??= history.damage ?? (await filesFault(store, { history, log, image }));
-    if (log.damage === undefined) continue;
+    if (log.damage === undefined) return;
     const { reason, fromOffset } = log.damage;
     store.deps.logger.error("log_damaged", { topic: log.topic, partition: log.partition, reason, fromOffset });
-  }
-  return live;
+  });
+  return new Map(opened.map((each) => [each.history.logId, each]));
 }
 
 /** The image without the segments that the journal's LOG_START or TRUNCATE gave up: their files may be gone already. */
@@ -128,6 +138,7 @@ async function filesFault(
   const { files } = store.deps;
   const { directory } = log.segments;
   const metadata = await readPartitionMetadata(files, directory);
+  if (metadata !== undefined) store.useLogId(metadata.logId);
   if (metadata?.logId !== log.logId)
     return { reason: `${directory} does not hold log ${log.logId}`, fromOffset: undefined };
   const cutTo = history.lowestCut?.to ?? Number.POSITIVE_INFINITY;
@@ -163,11 +174,11 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
   const dirty = new Set<ReplicaLogImpl>();
   let pinnedBytes = 0;
   const flushAll = async (): Promise<void> => {
-    for (const log of dirty) {
-      await log.flush();
+    await runLimited(dirty, LOOKS_MAX, async (log) => {
+      await orDamage(log, log.flush());
       // Views of the journal's read buffers: a small one would keep all of its buffer.
       log.held.evictThrough(log.endOffset);
-    }
+    });
     dirty.clear();
     pinnedBytes = 0;
   };
@@ -180,7 +191,7 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
       visit: async (record) => {
         const found = find(record.logId);
         if (found === undefined || found.log.damage !== undefined) return;
-        await applyRecord(found, record);
+        await orDamage(found.log, applyRecord(found, record));
         dirty.add(found.log);
         pinnedBytes += record.body.length;
         if (pinnedBytes >= PINNED_BYTES_MAX) await flushAll();
@@ -188,6 +199,16 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
     });
   }
   await flushAll();
+}
+
+/** A page of a log that the disk does not give is no reason to refuse the others (D8). */
+async function orDamage(log: ReplicaLogImpl, work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (thrown) {
+    if (!isUnreadable(thrown)) throw thrown;
+    log.markUnflushable(thrown);
+  }
 }
 
 async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Promise<void> {
@@ -248,7 +269,7 @@ export async function commitState(
   const { superblock, generation, evidence } = options;
   const root = store.config.directory;
   const logs = [...store.logs];
-  if (!mutant("D-13")) await syncLogs(store.checkpointDeps, logs);
+  if (!mutant("D-13")) await syncLogs(store.checkpointDeps, logs, { isAlone: true });
   const journalFile = await createJournalFile(store.deps, {
     root,
     generation,
@@ -277,7 +298,8 @@ async function tidy(store: LogStoreImpl, survey: Survey): Promise<void> {
   for (const entry of await files.list(root)) {
     if (entry.kind === "directory" && isDeletedDirectory(entry.name)) await removeTree(files, join(root, entry.name));
   }
-  for (const log of store.logs) if (log.damage === undefined) await removeStrays(store, log);
+  const whole = [...store.logs].filter((log) => log.damage === undefined);
+  await runLimited(whole, LOOKS_MAX, (log) => removeStrays(store, log));
 }
 
 async function removeStrays(store: LogStoreImpl, log: ReplicaLogImpl): Promise<void> {

@@ -235,6 +235,12 @@ export class Segments {
   async loadIndex(segment: Segment): Promise<OffsetIndex> {
     segment.isIndexUsed = true;
     if (segment.index !== undefined) return segment.index;
+    // Too short to have an entry: nothing to read.
+    if (segment.sizeBytes <= this.#config.indexIntervalBytes) {
+      segment.bytesSinceIndexEntry = segment.sizeBytes;
+      segment.index = new OffsetIndex();
+      return segment.index;
+    }
     const loaded = await this.#readIndex(segment);
     // Another reader may have been faster, and the writer may have added to its index since.
     if (segment.index !== undefined) return segment.index;

@@ -309,7 +309,8 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     const { topic, partition } = log;
     this.#metrics.damagedLogs.add(1);
     this.deps.logger.error("log_damaged", { topic, partition, ...damage });
-    if (this.#failure === undefined) this.push(damagedEntry(log, damage));
+    // While the store is being opened the image will tell.
+    if (this.#failure === undefined) this.#journal?.push(damagedEntry(log, damage));
     this.#flusher.request(log);
     this.#listener?.onDamaged(log);
   }

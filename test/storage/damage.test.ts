@@ -158,6 +158,26 @@ test("a metadata file of a log that cannot be read damages that log at the start
   await again.close();
 });
 
+test("a page that recovery cannot read damages its log; the store opens, and what the journal has of it is kept", async () => {
+  const { files, store, log, other } = await withLogs();
+  await store.checkpoint();
+  await log.truncate(3 as Offset);
+  await settle();
+  files.kill();
+  files.image.crash(DROP_ALL);
+  const next = new MemoryFiles(files.image);
+  next.onOperation = ({ kind, path }) => {
+    if (kind === "read" && path.startsWith("/data/a-0/0")) throw new FileError("io", "read", path);
+  };
+  const { store: again, recorder } = await opened(next);
+  expect(again.find(log.topicId, log.partition)?.damage).toBeDefined();
+  const found = again.find(other.topicId, other.partition) as ReplicaLogImpl;
+  appendBatch(found);
+  await recorder.until(() => found.durableEnd === 6);
+  await again.close();
+  expect(files.image.filesBelow("/data/journal").some(({ path }) => path.endsWith(".damaged"))).toBe(true);
+});
+
 for (const harm of ["missing", "foreign"] as const) {
   test(`a damaged log whose directory is ${harm} can be reset`, async () => {
     const { files, store, log } = await withLogs();

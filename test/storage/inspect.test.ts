@@ -93,6 +93,31 @@ test("a flipped byte is found with the first bad offset, by file, partition and 
   }
 });
 
+test("an epoch that is not the checkpoint's is found; a torn epoch file, which nothing reads, is only remarked", async () => {
+  const { files } = await made();
+  const size = (await verifyLog({ files, checksum }, LOG)).sizeBytes;
+  // The last batch of the first file says the next epoch.
+  let position = 0;
+  await dumpLog({ files, checksum }, LOG, (batch) => {
+    position = batch.position;
+  });
+  expect(position).toBeLessThan(size);
+  const node = files.image.find(LOG);
+  if (node?.kind !== "file") throw new Error("no file");
+  files.image.write(node, position + 15, Uint8Array.of((node.live.view[position + 15] as number) + 1));
+  const epochs = files.image.find("/data/a-0/leader-epoch-checkpoint");
+  if (epochs?.kind !== "file") throw new Error("no file");
+  files.image.truncate(epochs, 3);
+  const report = await verifyDirectory({ files, checksum }, "/data");
+  expect(faultsOf(report)[0]).toMatchObject({
+    file: LOG,
+    position,
+    reason: expect.stringContaining("the checkpoint says"),
+  });
+  expect(report.remarks).toMatchObject([{ file: "/data/a-0/leader-epoch-checkpoint" }]);
+  expect((await verifyDirectory({ files, checksum }, "/data/a-0")).remarks).toHaveLength(1);
+});
+
 test("a wrong index, a missing segment and a broken journal are found", async () => {
   const index = "/data/a-0/00000000000000000000.index";
   const first = await made();
