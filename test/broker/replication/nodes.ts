@@ -46,7 +46,7 @@ import { batchOf } from "../support.ts";
 
 export const host = await createSimHost();
 const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 };
-const TICK_MS = 100;
+const TICK_MS = 250;
 const CLUSTER = uuidFromBytes(new Uint8Array(16).fill(9)) as ClusterId;
 export const TOPIC = uuidFromBytes(new Uint8Array(16).fill(7)) as TopicId;
 
@@ -118,8 +118,9 @@ export class ReplicatingNodes {
     const record = this.record(change);
     for (const node of [...at].sort((a, b) => Number(b.nodeId === record.leader) - Number(a.nodeId === record.leader)))
       if (node.isUp)
-        for (const partition of partitions)
-          await node.apply(partition, { ...record, index: partition as PartitionIndex });
+        await this.world.settle(
+          Promise.all(partitions.map((partition) => node.apply({ ...record, index: partition as PartitionIndex }))),
+        );
   }
 
   /** The registrations as of now are what all know. */
@@ -391,26 +392,23 @@ export class ReplicatingNode {
   }
 
   /** As a broker does with a record of its metadata: the log, its epoch, the role. */
-  async apply(partition: number, record: PartitionImage): Promise<void> {
-    const { world } = this.#all;
+  async apply(record: PartitionImage): Promise<void> {
     const { replicas, store } = this.parts;
+    const index = record.index as PartitionIndex;
     const limits: TopicLimits = {
       maxMessageBytes: this.config["max.message.bytes"],
       segmentBytes: this.config["segment.bytes"],
       indexIntervalBytes: this.config["index.interval.bytes"],
       allowsBelowMinIsr: false,
     };
-    const index = partition as PartitionIndex;
-    const log =
-      store.find(TOPIC, index) ??
-      (await world.settle(store.createLog({ topicId: TOPIC, topic: "t", partition: index })));
-    const replica = replicas.find(TOPIC, partition) ?? replicas.open(log, limits);
+    const log = store.find(TOPIC, index) ?? (await store.createLog({ topicId: TOPIC, topic: "t", partition: index }));
+    const replica = replicas.find(TOPIC, index) ?? replicas.open(log, limits);
     if (replica.record?.leaderEpoch === record.leaderEpoch) return replicas.record(replica, record);
     if (record.leader === null) return replicas.standBy(replica, "NOT_LEADER_OR_FOLLOWER");
     if (record.leader !== this.nodeId) return replicas.follow(replica, record);
     replicas.standBy(replica, "NOT_LEADER_OR_FOLLOWER");
-    await world.settle(replica.busy ?? Promise.resolve());
-    await world.settle(replica.log.startEpoch(record.leaderEpoch));
+    await replica.busy;
+    await replica.log.startEpoch(record.leaderEpoch);
     replicas.epochOpened(replica, record.leaderEpoch);
     replicas.lead(replica, record);
   }

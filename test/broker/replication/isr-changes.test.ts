@@ -1,0 +1,134 @@
+// ISR changes on their way to the controller.
+import { describe, expect, it } from "vitest";
+import type { ErrorName } from "../../../src/model/errors.ts";
+import { OttlaError } from "../../../src/model/errors.ts";
+import { type NodesSettings, ReplicatingNodes } from "./nodes.ts";
+
+const CONFIG = { "replica.lag.time.max.ms": 500 };
+
+/** Node 1 leads; of the others only node 2 runs, so that node 3 falls out of sync in half a second. */
+async function shrinking(partitions: readonly number[], settings: NodesSettings = {}) {
+  const nodes = await ReplicatingNodes.start({ config: CONFIG, ...settings });
+  await nodes.apply({ leader: 1, leaderEpoch: 1 }, partitions);
+  for (const partition of partitions) await nodes.node(1).settled("a", { partition });
+  await nodes.world.runFor(500);
+  nodes.node(3).crash();
+  return nodes;
+}
+
+async function produceAll(nodes: ReplicatingNodes, partitions: readonly number[]) {
+  return partitions.map((partition) => nodes.node(1).produce("b", { partition }));
+}
+
+const answering = (error: ErrorName) => (request: { readonly entries: readonly unknown[] }) =>
+  Promise.resolve({ entries: request.entries.map(() => ({ error })) });
+
+const proposed = (nodes: ReplicatingNodes) =>
+  nodes.proposals.flatMap(({ entries }) => entries.map(({ partition }) => partition));
+
+describe("ISR changes", () => {
+  it("go together in one request, with the epochs that they were seen in", async () => {
+    const partitions = [0, 1, 2, 3, 4];
+    const nodes = await shrinking(partitions);
+    const answers = await produceAll(nodes, partitions);
+    await nodes.until("proposed", () => nodes.proposals.length > 0);
+    await nodes.world.runFor(2_000);
+    // Answered: the record is awaited, nothing is asked again.
+    expect(nodes.proposals).toHaveLength(1);
+    expect(nodes.proposals[0]).toMatchObject({ nodeId: 1, brokerEpoch: 11 });
+    expect([...proposed(nodes)].sort()).toEqual(partitions);
+    for (const { leaderEpoch, partitionEpoch, isr, wantsMove } of nodes.proposals[0]?.entries ?? []) {
+      expect({ leaderEpoch, partitionEpoch, wantsMove }).toEqual({
+        leaderEpoch: 1,
+        partitionEpoch: 1,
+        wantsMove: false,
+      });
+      expect(isr.map(({ nodeId }) => nodeId).sort()).toEqual([1, 2]);
+    }
+    expect(nodes.node(1).replication.counts.isrChanges).toBe(0);
+    // The records come: what waits is committed.
+    const isr = [1, 2].map((id) => nodes.node(id).nodeId);
+    await nodes.apply({ leader: 1, leaderEpoch: 1, partitionEpoch: 2, isr }, partitions);
+    const settled = await nodes.world.settle(Promise.all(answers));
+    expect(new Set(settled.map(({ error }) => error))).toEqual(new Set(["NONE"]));
+  });
+
+  it("are asked again until they are answered, one request at a time", async () => {
+    const nodes = await shrinking([0]);
+    let under = 0;
+    let most = 0;
+    nodes.alter = async () => {
+      most = Math.max(most, ++under);
+      await new Promise<void>((resolve) => nodes.world.schedule({ delayMs: 30, kind: "controller" }, resolve));
+      under--;
+      throw new OttlaError("REQUEST_TIMED_OUT");
+    };
+    await produceAll(nodes, [0]);
+    await nodes.until("several tries", () => nodes.proposals.length > 4);
+    expect(most).toBe(1);
+    nodes.alter = answering("NONE");
+    const tries = nodes.proposals.length;
+    await nodes.world.runFor(3_000);
+    expect(nodes.proposals.length).toBeLessThanOrEqual(tries + 1);
+  });
+
+  it("are asked again where the controller itself was not sure", async () => {
+    const nodes = await shrinking([0]);
+    nodes.alter = answering("NOT_CONTROLLER");
+    await produceAll(nodes, [0]);
+    await nodes.until("several tries", () => nodes.proposals.length > 3);
+    nodes.alter = answering("NONE");
+    const tries = nodes.proposals.length;
+    await nodes.world.runFor(3_000);
+    expect(nodes.proposals.length).toBeLessThanOrEqual(tries + 1);
+  });
+
+  it("that metadata will answer are not asked again", async () => {
+    for (const error of [
+      "INVALID_UPDATE_VERSION",
+      "FENCED_LEADER_EPOCH",
+      "INVALID_REQUEST",
+      "NEW_LEADER_ELECTED",
+    ] as const) {
+      const nodes = await shrinking([0]);
+      nodes.alter = answering(error);
+      await produceAll(nodes, [0]);
+      await nodes.until("proposed", () => nodes.proposals.length > 0);
+      await nodes.world.runFor(3_000);
+      expect(nodes.proposals).toHaveLength(1);
+    }
+  });
+
+  it("that are void by a newer record are dropped", async () => {
+    const nodes = await shrinking([0]);
+    nodes.alter = () => Promise.reject(new OttlaError("CONNECTION_FAILED"));
+    await produceAll(nodes, [0]);
+    await nodes.until("tried", () => nodes.proposals.length > 1);
+    const isr = [1, 2].map((id) => nodes.node(id).nodeId);
+    await nodes.apply({ leader: 1, leaderEpoch: 1, partitionEpoch: 5, isr });
+    const tries = nodes.proposals.length;
+    await nodes.world.runFor(3_000);
+    expect(nodes.proposals).toHaveLength(tries);
+    expect(nodes.node(1).replication.counts.isrChanges).toBe(0);
+  });
+
+  it("that are refused are told to the core, which may wish again", async () => {
+    const nodes = await shrinking([0]);
+    nodes.alter = answering("INELIGIBLE_REPLICA");
+    await produceAll(nodes, [0]);
+    await nodes.until("wished twice", () => nodes.proposals.length > 1);
+    expect(nodes.node(1).replication.counts.isrChanges).toBeLessThanOrEqual(1);
+  });
+
+  it("wait while this broker is not registered, and go with its new epoch", async () => {
+    const nodes = await shrinking([0]);
+    const { nodeId } = nodes.node(1);
+    nodes.brokerEpochs.delete(nodeId);
+    await produceAll(nodes, [0]);
+    await nodes.world.runFor(2_000);
+    expect(nodes.proposals).toHaveLength(0);
+    nodes.brokerEpochs.set(nodeId, 77);
+    await nodes.until("proposed", () => nodes.proposals.length > 0);
+    expect(nodes.proposals[0]?.brokerEpoch).toBe(77);
+  });
+});
