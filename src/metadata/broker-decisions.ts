@@ -193,17 +193,21 @@ export function decideUnregistration(image: MetadataImage, wish: UnregisterWish)
       "INVALID_REQUEST",
       `broker ${nodeId} may be alive: stop it, and ask again when its session has ended`,
     );
-  const held = [...image.partitionsOn(nodeId)];
-  const [first] = held;
-  if (first !== undefined && !isForced) {
-    const sole = held.filter(({ partition }) => partition.replicas.length === 1).length;
-    return refused(
-      "INVALID_REQUEST",
-      `broker ${nodeId} holds ${held.length} partitions, ${sole} of them alone (one is ${first.topic.name}-${first.partition.index}): ` +
-        "start it again, delete their topics, or give up what it holds by force",
-    );
-  }
+  const fault = isForced ? undefined : heldFault(image, nodeId);
+  if (fault !== undefined) return refused("INVALID_REQUEST", fault);
   return accepted({ type: "unregister-broker", version: 1, nodeId, brokerEpoch: broker.brokerEpoch });
+}
+
+function heldFault(image: MetadataImage, nodeId: NodeId): string | undefined {
+  const held = [...image.partitionsOn(nodeId)];
+  const sole = held.filter(({ partition: { isr, elr } }) => isr.length === 0 && elr.length === 1 && elr[0] === nodeId);
+  const example = sole[0] ?? held[0];
+  if (example === undefined) return undefined;
+  const name = `${example.topic.name}-${example.partition.index}`;
+  return (
+    `broker ${nodeId} holds ${held.length} partitions, ${sole.length} of which nobody else has whole (one is ${name}): ` +
+    "start it again, delete their topics, or give up what it holds by force"
+  );
 }
 
 export interface UnfenceWish {

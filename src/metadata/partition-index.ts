@@ -23,10 +23,9 @@ class BrokerSlots {
 export const partitionOf = ({ topic, index }: Slot): PartitionImage =>
   present(topic.partitions[index], "a partition that is indexed");
 
-const NONE: ReadonlySet<Slot> = new Set();
-
 export class PartitionIndex {
   readonly #brokers = new Map<NodeId, BrokerSlots>();
+  readonly #none: ReadonlySet<Slot> = new Set();
   /** Of topics that are not being deleted. */
   readonly #leaderless = new Set<Slot>();
   /** Their first replica is in the ISR and does not lead. */
@@ -77,13 +76,13 @@ export class PartitionIndex {
     return this.#astray;
   }
   held(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.held ?? NONE;
+    return this.#brokers.get(nodeId)?.held ?? this.#none;
   }
   led(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.led ?? NONE;
+    return this.#brokers.get(nodeId)?.led ?? this.#none;
   }
   waiting(nodeId: NodeId): ReadonlySet<Slot> {
-    return this.#brokers.get(nodeId)?.waiting ?? NONE;
+    return this.#brokers.get(nodeId)?.waiting ?? this.#none;
   }
   liveCount(nodeId: NodeId): number {
     return this.#brokers.get(nodeId)?.liveCount ?? 0;

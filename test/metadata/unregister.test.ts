@@ -32,6 +32,16 @@ describe("unregistering", () => {
     expect(wished(history, 3)).toMatchObject({ error: "INVALID_REQUEST", message: expect.stringContaining("a-2") });
   });
 
+  test("says of how much nobody else has a whole copy", () => {
+    const history = History.started([1, 2, 3]);
+    history.create("a", { partitions: 3, replicationFactor: 3 });
+    history.create("b", { partitions: 3 });
+    history.fence(3);
+    expect(wished(history, 3)).toMatchObject({
+      message: expect.stringContaining("holds 4 partitions, 1 of which nobody else has whole (one is b-2)"),
+    });
+  });
+
   test("of one that holds nothing: its name, its settings and what it owes are gone; an upgrade does not wait for it", () => {
     const history = History.started([1, 2]);
     history.join(3, { metadataVersions: { min: 1, max: 1 } });
