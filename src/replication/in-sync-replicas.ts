@@ -9,6 +9,8 @@ import type { LogState } from "./log-state.ts";
 import type { CoreSettings, Eligible, IsrMember, PartitionRecord } from "./types.ts";
 import { WrittenMarks } from "./written-marks.ts";
 
+/** How often the host ticks. */
+const TICK_MS = 500;
 /** Longest that the high watermark waits for a follower that is about to join (D-8). */
 export const JOINING_MAX_MS = 500;
 /** Who reaches within this time where the high watermark stood is fast enough to try. */
@@ -41,6 +43,7 @@ export class InSyncReplicas<Token, Body> {
   #followers: FollowerProgress[] = [];
   #epochStart = 0;
   #nowMs = 0;
+  #tickMs = 0;
   /** True while the controller is asked for another ISR in the present partition epoch. */
   #isPending = false;
   #joining: FollowerProgress | undefined;
@@ -82,6 +85,7 @@ export class InSyncReplicas<Token, Body> {
   /** A new leader epoch: nothing that was known of followers counts in it (D-3, R-36). */
   begin(record: PartitionRecord, nowMs: number): void {
     this.#nowMs = nowMs;
+    this.#tickMs = nowMs;
     this.#epochStart = this.#log.endOffset;
     this.#followers = [];
     this.#marks.restart();
@@ -134,6 +138,9 @@ export class InSyncReplicas<Token, Body> {
 
   tick(eligible: Eligible, nowMs: number): void {
     this.#nowMs = nowMs;
+    const lateMs = nowMs - this.#tickMs - TICK_MS;
+    this.#tickMs = nowMs;
+    if (lateMs > TICK_MS) this.#sleptFor(lateMs);
     this.#marks.mark(this.#log.writtenEnd, nowMs);
     // The next tick would come too late.
     if (this.#joining !== undefined && nowMs > this.#joiningSinceMs) this.#giveUpJoining(nowMs);
@@ -241,7 +248,8 @@ export class InSyncReplicas<Token, Body> {
   /** D-8: a leader whose own disk lags holds everybody up. Not a change of the ISR, so nothing is pending. */
   #watchOwnDisk(eligible: Eligible, nowMs: number): void {
     const { durableEnd, endOffset } = this.#log;
-    if (durableEnd >= this.#ownEnd) {
+    // What a full disk took back is not waited for.
+    if (durableEnd >= this.#ownEnd || durableEnd >= endOffset) {
       this.#ownEnd = endOffset;
       this.#ownMs = nowMs;
       return;
@@ -249,6 +257,13 @@ export class InSyncReplicas<Token, Body> {
     if (nowMs - this.#ownMs <= this.#settings.lagMaxMs || this.#isPending || this.#record.isr.length < 2) return;
     this.#ownMs = nowMs;
     this.#pushProposal(this.#record.isr, { eligible, wantsMove: true });
+  }
+
+  /** D-22: while this process was paused it heard nobody, so nobody has lagged in that time. */
+  #sleptFor(ms: number): void {
+    this.#marks.shift(ms);
+    this.#ownMs += ms;
+    for (const follower of this.#followers) follower.unknownSinceMs += ms;
   }
 
   /** In the order of the assignment. */

@@ -27,6 +27,11 @@ export class WrittenMarks {
     this.#ends.length = 0;
   }
 
+  /** That much time did not count. */
+  shift(ms: number): void {
+    for (let place = 0; place < this.#atMs.length; place++) this.#atMs[place] = (this.#atMs[place] as number) + ms;
+  }
+
   mark(writtenEnd: number, nowMs: number): void {
     const last = this.#atMs.length - 1;
     if (last >= 0 && (this.#ends[last] as number) >= writtenEnd) return;

@@ -93,6 +93,16 @@ describe("leaving", () => {
     expect(lines).toEqual(["propose 1@101 2@102 in 1/0"]);
   });
 
+  test("D-22: a leader that was paused evicts nobody for what it did not hear meanwhile", () => {
+    const bench = leader(TRIO);
+    pass(bench, 2_000, { growsBy: 1, keepers: [2, 3] });
+    bench.grow(1);
+    bench.tick(500);
+    expect(proposals(bench.tick(20_000))).toEqual([]);
+    expect(pass(bench, LAG_MAX_MS - 1_000, {})).toEqual([]);
+    expect(pass(bench, 2_000, {})).toEqual(["propose 1@101 2@102 in 1/0"]);
+  });
+
   test("one change at a time: while one is under way nothing else is proposed (R-30)", () => {
     const bench = leader(TRIO);
     bench.grow(1);
@@ -344,6 +354,15 @@ describe("D-8: a leader whose own disk lags", () => {
     const alone = leader();
     alone.produce("a", -1);
     for (let passed = 0; passed < 8_000; passed += 500) expect(alone.tick(500)).toEqual([]);
+  });
+
+  test("what a full disk took back is no reason", () => {
+    const bench = leader({ isr: [1, 2], minIsr: 1 });
+    bench.holds(2, 0);
+    bench.produce("a", -1);
+    bench.tick(500);
+    bench.refused(0);
+    for (let passed = 0; passed < 8_000; passed += 500) expect(proposals(bench.tick(500))).toEqual([]);
   });
 
   test("a disk that is late but keeps pace is no reason", () => {

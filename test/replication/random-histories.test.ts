@@ -257,7 +257,8 @@ class LeaderWorld {
       case "wipe":
         return this.#wipe(this.#find(one.node));
       case "time":
-        return this.#step(() => this.bench.tick(one.ms));
+        for (let passed = 0; passed < one.ms; passed += 500) this.#step(() => this.bench.tick(Math.min(one.ms, 500)));
+        return;
       case "decide":
         return this.#decide();
       case "learn":
