@@ -12,6 +12,8 @@ let cluster: TestCluster;
 /** The node that stays. */
 const SURVIVOR = 1;
 const PARTITIONS = [0, 1, 2, 3, 4, 5, 6, 7];
+/** In a topic of which every node has a replica. */
+const COPIED = Array.from({ length: 300 }, (_, index) => `copied ${index}`);
 const SOON = { timeout: 15_000 };
 
 beforeAll(async () => {
@@ -47,12 +49,15 @@ describe("all well", () => {
     const producer = client.producer();
     await Promise.all(PARTITIONS.map((partition) => producer.send("keep", { partition, value: `in ${partition}` })));
     await client.close();
+    expect((await cluster.run(["topic", "create", "copied", "-P", "2", "-R", "4"])).code).toBe(0);
+    const sent = await cluster.run(["produce", "copied"], { input: COPIED.join("\n") });
+    expect(sent.code, sent.stderr).toBe(0);
     const { code, said } = await health();
     expect(said).toMatchObject({
       isHealthy: true,
       condition: "healthy",
       voters: { total: 3, up: 3 },
-      partitions: PARTITIONS.length,
+      partitions: PARTITIONS.length + 2,
     });
     expect(code).toBe(0);
     const { stdout } = await cluster.run(["topic", "describe", "keep", "--json"]);
@@ -194,6 +199,10 @@ describe("two of three disks lost for good", () => {
     const [first = ""] = kept;
     const read = await cluster.run(["consume", "keep", "-P", first.replace("in ", ""), "-e"]);
     expect(read.stdout, read.stderr).toBe(`${first}\nlater\n`);
+    // The survivor has all that was acknowledged there; the empty disks are filled from it.
+    const copied = await cluster.run(["consume", "copied", "-e"]);
+    expect(copied.stdout.trimEnd().split("\n").toSorted(), copied.stderr).toEqual(COPIED.toSorted());
+    await expect.poll(async () => (await cluster.run(["topic", "ls"])).stdout, SOON).toMatch(/\ncopied\t2\t4\t0\tok\n/);
     const created = await cluster.run(["topic", "create", "again", "-P", "3"]);
     expect(created.code, created.stderr).toBe(0);
     const { said } = await health();

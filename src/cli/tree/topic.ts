@@ -4,6 +4,12 @@ import { type Act, examples, gather } from "./act.ts";
 
 export function addTopic(program: Command, act: Act): void {
   const topic = program.command("topic").description("create, list, describe, alter and delete topics");
+  addCreate(topic, act);
+  addLooking(topic, act);
+  addChanging(topic, act);
+}
+
+function addCreate(topic: Command, act: Act): void {
   const create = topic
     .command("create")
     .argument("<name...>")
@@ -27,6 +33,36 @@ written: by default a majority of the copies, 2 of 3. So 3 copies bear the loss 
       ),
     );
   act(create, async () => (await import("../commands/topic.ts")).topicCreate);
+}
+
+function addChanging(topic: Command, act: Act): void {
+  const alter = topic
+    .command("alter")
+    .argument("<name...>")
+    .description("change settings of topics while they are used; all of a topic's or none")
+    .option("-c, --config <key=value>", "set it; repeatable", gather)
+    .option("--delete-config <key>", "take it away: the broker's setting applies again; repeatable", gather)
+    .option("--dry-run", "check it, change nothing")
+    .addHelpText(
+      "after",
+      examples(
+        "ottla topic alter access-log -c max.message.bytes=4MiB -c segment.bytes=256MiB",
+        "ottla topic alter access-log --delete-config segment.bytes",
+      ),
+    );
+  act(alter, async () => (await import("../commands/topic.ts")).topicAlter);
+  const remove = topic
+    .command("delete")
+    .alias("rm")
+    .argument("<name...>")
+    .description("delete topics and all their records")
+    .option("-w, --wait", "return when the names are free again")
+    .option("-y, --yes", "do not ask")
+    .addHelpText("after", examples("ottla topic delete access-log", "ottla topic delete a b c --yes --wait"));
+  act(remove, async () => (await import("../commands/topic.ts")).topicDelete);
+}
+
+function addLooking(topic: Command, act: Act): void {
   const list = topic
     .command("ls")
     .alias("list")
@@ -58,28 +94,4 @@ replica is left that has everything: ottla partition elect --help).`,
       ),
     );
   act(describe, async () => (await import("../commands/topic-describe.ts")).topicDescribe);
-  const alter = topic
-    .command("alter")
-    .argument("<name...>")
-    .description("change settings of topics while they are used; all of a topic's or none")
-    .option("-c, --config <key=value>", "set it; repeatable", gather)
-    .option("--delete-config <key>", "take it away: the broker's setting applies again; repeatable", gather)
-    .option("--dry-run", "check it, change nothing")
-    .addHelpText(
-      "after",
-      examples(
-        "ottla topic alter access-log -c max.message.bytes=4MiB -c segment.bytes=256MiB",
-        "ottla topic alter access-log --delete-config segment.bytes",
-      ),
-    );
-  act(alter, async () => (await import("../commands/topic.ts")).topicAlter);
-  const remove = topic
-    .command("delete")
-    .alias("rm")
-    .argument("<name...>")
-    .description("delete topics and all their records")
-    .option("-w, --wait", "return when the names are free again")
-    .option("-y, --yes", "do not ask")
-    .addHelpText("after", examples("ottla topic delete access-log", "ottla topic delete a b c --yes --wait"));
-  act(remove, async () => (await import("../commands/topic.ts")).topicDelete);
 }
