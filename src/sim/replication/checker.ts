@@ -333,7 +333,9 @@ export class ReplicationChecker {
     truth.uncleanEpoch = record.leaderEpoch;
     const leader = record.leader as NodeId;
     const { committed } = truth;
-    const { state } = this.#platter(leader, record.index);
+    const { state, isDamaged } = this.#platter(leader, record.index);
+    // A new controller may not have heard yet.
+    if (isDamaged) this.#world.node(leader).hurt.add(record.index);
     let at = 0;
     while (at < committed.length && committed[at] === state.batches[at]) at++;
     if (at < committed.length) this.#world.mark("unclean election lost something");

@@ -14,7 +14,6 @@ import {
   decideTopicConfigs,
   decideUnfence,
   type FenceWish,
-  isCounted,
   type PartitionRef,
 } from "../../metadata/controller.ts";
 import { type BrokerImage, MetadataImage, type PartitionImage } from "../../metadata/image.ts";
@@ -253,7 +252,7 @@ export class SimController {
     this.#appliedEnds.set(nodeId, Math.max(appliedEnd, this.#appliedEnds.get(nodeId) ?? 0));
     this.#heardDamage(beat);
     if (beat.wantsShutdown) return reply(this.#letGo(beat) ? "may stop" : "ok");
-    const isConfirmed = beat.isEpochStored && this.#isHarmless(beat);
+    const isConfirmed = beat.isEpochStored;
     this.#propose((image) => decideUnfence(image, { nodeId, brokerEpoch, isConfirmed, appliedEnd }));
     reply("ok");
   }
@@ -262,16 +261,11 @@ export class SimController {
     return damaged.map((partition) => ({ topicId: this.#topicId, partition }));
   }
 
-  /** Its epoch counts as stored once nothing damaged on it counts any more. */
-  #isHarmless(beat: Heartbeat): boolean {
-    return this.#refs(beat).every((ref) => !isCounted(this.image, beat.nodeId, ref));
-  }
-
   #heardDamage(beat: Heartbeat): void {
     const { nodeId, brokerEpoch, damaged } = beat;
     const known = this.#damaged.get(nodeId);
     const before = known?.brokerEpoch === brokerEpoch ? known.partitions : new Set<number>();
-    const due = this.#refs(beat).filter((ref) => !before.has(ref.partition) || isCounted(this.image, nodeId, ref));
+    const due = this.#refs(beat).filter((ref) => !before.has(ref.partition));
     this.#damaged.set(nodeId, { brokerEpoch, partitions: new Set(damaged) });
     if (due.length === 0) return;
     this.#world.mark("damage told");

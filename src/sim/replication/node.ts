@@ -38,8 +38,12 @@ export class SimNode {
   #appliedEnd = 0;
   #isEpochStored = false;
   #isLeaving = false;
-  /** Partitions whose damage the controller has heard of and decided; the leader epoch that was known here when it was told. */
-  readonly #knownDamage = new Map<number, number>();
+  /** Partitions whose damage was told; the leader epoch that was known here when it was told first. */
+  readonly #toldDamage = new Map<number, number>();
+  /** Of these: the controller has decided. */
+  readonly #knownDamage = new Set<number>();
+  /** Left out of one heartbeat: the controller learns that the damage of before has ended. */
+  readonly #endedDamage = new Set<number>();
   #isHeartbeatDue = false;
   #heartbeats = 0;
 
@@ -91,7 +95,7 @@ export class SimNode {
     this.#isEpochStored = false;
     this.#isLeaving = false;
     this.#isHeartbeatDue = false;
-    this.#knownDamage.clear();
+    this.#forgetDamage();
     this.#world.mark(`start: ${this.#claim}`);
     this.#world.trace(() => `node ${this.nodeId} starts (${this.#claim})`);
     this.#after(1 + this.#rng.below(30), () => this.#recovered());
@@ -197,14 +201,16 @@ export class SimNode {
   #heartbeat(): void {
     const { brokerEpoch, nodeId } = this;
     if (brokerEpoch === undefined) return;
-    const damages = [...this.#replicas.values()].filter(({ isDamaged }) => isDamaged);
+    const damages = this.#damages();
+    const ended = [...this.#endedDamage];
     const damaged = damages.map(({ partition }) => partition);
-    const epochs = damages.map(({ wanted }): number => wanted?.leaderEpoch ?? -1);
+    for (const { partition, wanted } of damages)
+      if (!this.#toldDamage.has(partition)) this.#toldDamage.set(partition, wanted?.leaderEpoch ?? -1);
     const beat = {
       nodeId,
       brokerEpoch,
       appliedEnd: this.#appliedEnd,
-      isEpochStored: this.#isEpochStored,
+      isEpochStored: this.#isEpochStored && !this.#isHarmful(),
       wantsShutdown: this.#isLeaving,
       damaged,
       sequence: ++this.#heartbeats,
@@ -214,7 +220,7 @@ export class SimNode {
       this.#world.controller.heartbeat(beat, (answer) =>
         this.#world.control(CONTROLLER, nodeId, () => {
           if (this.life !== life) return;
-          this.whenRunning(() => this.#heard(brokerEpoch, { damaged, epochs, answer }));
+          this.whenRunning(() => this.#heard(brokerEpoch, { damaged, ended, answer }));
         }),
       ),
     );
@@ -226,18 +232,23 @@ export class SimNode {
 
   #heard(
     brokerEpoch: number,
-    told: { readonly damaged: readonly number[]; readonly epochs: readonly number[]; readonly answer: HeartbeatAnswer },
+    told: {
+      readonly damaged: readonly number[];
+      readonly ended: readonly number[];
+      readonly answer: HeartbeatAnswer;
+    },
   ): void {
     if (this.brokerEpoch !== brokerEpoch) return;
     const { answer } = told;
     if (answer === "stale") {
       this.#world.mark("registers again");
       this.brokerEpoch = undefined;
+      this.#forgetDamage();
       this.#register();
       return;
     }
-    for (const [place, partition] of told.damaged.entries())
-      if (!this.#knownDamage.has(partition)) this.#knownDamage.set(partition, told.epochs[place] ?? -1);
+    for (const partition of told.ended) this.#endedDamage.delete(partition);
+    for (const partition of told.damaged) if (this.#toldDamage.has(partition)) this.#knownDamage.add(partition);
     for (const replica of this.#replicas.values()) if (replica.isDamaged) replica.lookAgain();
     if (answer === "may stop" && this.#isLeaving) this.#stopped();
   }
@@ -250,12 +261,34 @@ export class SimNode {
 
   /** And what was decided is known here: a leader epoch in which the replica has said nothing yet. */
   isDamageKnown(partition: number, leaderEpoch: number): boolean {
-    const toldIn = this.#knownDamage.get(partition);
-    return toldIn !== undefined && leaderEpoch > toldIn;
+    const toldIn = this.#toldDamage.get(partition);
+    return toldIn !== undefined && leaderEpoch > toldIn && this.#knownDamage.has(partition);
   }
 
   damageEnded(partition: number): void {
     this.#knownDamage.delete(partition);
+    if (this.#toldDamage.delete(partition)) this.#endedDamage.add(partition);
+  }
+
+  /** Another broker epoch: told anew. */
+  #forgetDamage(): void {
+    this.#toldDamage.clear();
+    this.#knownDamage.clear();
+    this.#endedDamage.clear();
+  }
+
+  #damages(): SimReplica[] {
+    return [...this.#replicas.values()].filter(
+      ({ isDamaged, partition }) => isDamaged && !this.#endedDamage.has(partition),
+    );
+  }
+
+  /** Once unfenced it may be elected wherever it counts: not where it is damaged (D-17). */
+  #isHarmful(): boolean {
+    for (const { isDamaged, wanted } of this.#replicas.values())
+      if (isDamaged && (wanted?.isr.includes(this.nodeId) === true || wanted?.elr.includes(this.nodeId) === true))
+        return true;
+    return false;
   }
 
   /** The controller knows of this disk, whatever the one before had. What is damaged on it is told later. */

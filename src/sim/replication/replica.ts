@@ -75,6 +75,7 @@ export class SimReplica implements WatchedReplica {
     this.core = new PartitionCore<SimBatch, SimBatch>({ self: node.nodeId, lagMaxMs, backoffMs });
     this.log = new SimLog(this.#platter.state);
     this.isDamaged = this.#platter.isDamaged;
+    if (this.isDamaged) world.trace(() => `${this.name} is found to be damaged`);
     this.#load();
   }
 
@@ -336,6 +337,7 @@ export class SimReplica implements WatchedReplica {
     if (!this.node.isDamageKnown(this.partition, leaderEpoch)) return;
     this.log.reset(0);
     this.#world.mark("replica refetched");
+    this.#world.trace(() => `${this.name} is begun anew`);
     this.#whileBusy({ kind: "reset", fromOffset: 0 }, () => {
       this.isDamaged = false;
       this.node.damageEnded(this.partition);
@@ -416,6 +418,10 @@ export class SimReplica implements WatchedReplica {
   serve(request: Request): void {
     const { connection, position, isAdded } = request;
     const { follower, brokerEpoch, sessionId } = connection;
+    const known = this.#parked.get(follower.nodeId);
+    // Held back, and overtaken by a newer session.
+    if (known !== undefined && known.connection.sessionId > sessionId) return;
+    this.#heldBack = this.#heldBack.filter((other) => other.connection.follower !== follower);
     this.#verdict = undefined;
     this.step({
       kind: "follower-fetch",
