@@ -44,7 +44,8 @@ function addUnregister(broker: Command, act: Act): void {
       "after",
       `
 Refused while the broker is alive, while it is in the quorum (ottla quorum remove <node> comes first), and while it has a copy of any partition.
-With --force its partitions stay in their topics, without a leader; a node that is started again under this id is a new broker without them.`,
+With --force its partitions go on with their other replicas; those that have none stay in their topics, without a leader. A node that is started
+again under this id is a new broker without them.`,
     )
     .addHelpText("after", examples("ottla broker unregister 4 --yes", "ottla broker unregister 4 --yes --force"));
   act(unregister, async () => (await import("../commands/broker.ts")).brokerUnregister);
