@@ -54,6 +54,7 @@ export class ClusterMember {
   readonly #deps: BrokerDeps;
   readonly #parts: MemberParts;
   #hasTopics = false;
+  #areLogsOpen = false;
   #closing: Promise<void> | undefined;
 
   constructor(deps: BrokerDeps, config: BrokerConfig, parts: MemberParts) {
@@ -284,7 +285,7 @@ export class ClusterMember {
           isLowOnSpace: store.isLowOnSpace,
           droppedTopics: this.topics.droppedTopics(DROPPED_MAX),
         }),
-        damaged: () => damagedIn(this.#parts),
+        damaged: () => this.#damaged(),
         onRegistered: () => this.#registered(),
         onDefect,
       },
@@ -296,7 +297,19 @@ export class ClusterMember {
     if (this.#hasTopics) return;
     this.#hasTopics = true;
     this.#parts.replicas.eligible = this.quorum.image.active;
-    this.topics.start().then(() => this.#warnOfStrays(), this.#parts.onDefect);
+    this.topics.start().then(() => {
+      this.#areLogsOpen = true;
+      this.#warnOfStrays();
+    }, this.#parts.onDefect);
+  }
+
+  /** D-17: also of logs that no replica is made of yet: it must be told before this broker may lead. */
+  *#damaged(): IterableIterator<Pick<ReplicaLog, "topicId" | "partition">> {
+    const { store, replicas } = this.#parts;
+    for (const { log } of replicas.damaged) yield log;
+    if (this.#areLogsOpen) return;
+    for (const log of store.logs)
+      if (log.damage !== undefined && replicas.find(log.topicId, log.partition) === undefined) yield log;
   }
 
   /** S-2: a log of an unknown topic is neither served nor deleted. No order of our own writes leaves one. */
@@ -305,10 +318,4 @@ export class ClusterMember {
     for (const { topic, topicId, partition } of this.#parts.store.logs)
       if (image.topic(topicId) === undefined) this.#deps.logger.warn("stray_log", { topic, topicId, partition });
   }
-}
-
-/** D-17: also of a log that no replica is made of yet, or none that could be: it must be told before this broker may lead. */
-function* damagedIn({ store, replicas }: MemberParts): IterableIterator<Pick<ReplicaLog, "topicId" | "partition">> {
-  for (const log of store.logs) if (log.damage !== undefined) yield log;
-  for (const { coreDamage, log } of replicas.all) if (coreDamage !== undefined && log.damage === undefined) yield log;
 }

@@ -42,7 +42,7 @@ export function waitingFor(member: ClusterMember | undefined): string | null {
 }
 
 function logsOf(replicas: ReplicaManager | undefined): string {
-  const damaged = [...(replicas?.damaged() ?? [])].length;
+  const damaged = replicas?.damaged.size ?? 0;
   if (damaged === 0) return "ok";
   return `${damaged} damaged: ottla log verify shows where; each is fetched anew as soon as another broker leads its partition`;
 }

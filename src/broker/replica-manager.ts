@@ -52,6 +52,7 @@ export class ReplicaManager implements StoreListener {
   readonly #byLog = new Map<ReplicaLog, Replica>();
   readonly #byTopic = new Map<TopicId, Map<number, Replica>>();
   readonly #led = new Set<Replica>();
+  readonly #damaged = new Set<Replica>();
   readonly #moved = new Ring<Replica>();
   #streams: ReplicationCalls | undefined;
   #eligible: Eligible = NOBODY;
@@ -99,9 +100,8 @@ export class ReplicaManager implements StoreListener {
   }
 
   /** D-17: those that may neither lead nor follow. */
-  *damaged(): IterableIterator<{ readonly topicId: TopicId; readonly partition: number }> {
-    for (const { damage, log } of this.#byLog.values())
-      if (damage !== undefined) yield { topicId: log.topicId, partition: log.partition };
+  get damaged(): ReadonlySet<Replica> {
+    return this.#damaged;
   }
 
   find(topicId: TopicId, partition: number): Replica | undefined {
@@ -132,6 +132,7 @@ export class ReplicaManager implements StoreListener {
     log.configure(limits);
     this.#byLog.set(log, replica);
     this.#deps.probe?.onOpened(replica);
+    if (log.damage !== undefined) this.#damaged.add(replica);
     this.load(replica);
     return replica;
   }
@@ -201,6 +202,7 @@ export class ReplicaManager implements StoreListener {
     this.standBy(replica, error);
     replica.isDropped = true;
     this.#byLog.delete(replica.log);
+    this.#damaged.delete(replica);
     this.#streams?.forget(replica);
     this.#deps.probe?.onClosed(replica);
   }
@@ -211,6 +213,7 @@ export class ReplicaManager implements StoreListener {
     await this.#resetLog(replica, 0 as Offset);
     if (replica.isDropped) return;
     replica.coreDamage = undefined;
+    if (replica.damage === undefined) this.#damaged.delete(replica);
     this.load(replica);
   }
 
@@ -263,6 +266,7 @@ export class ReplicaManager implements StoreListener {
         return this.#streams?.onEffect(replica, effect);
       case "damaged":
         replica.coreDamage = effect.reason;
+        this.#damaged.add(replica);
         return this.#damagedLater(replica);
       default:
         return assertNever(effect);
@@ -359,6 +363,7 @@ export class ReplicaManager implements StoreListener {
   onDamaged(log: ReplicaLog): void {
     const replica = this.#byLog.get(log);
     if (replica === undefined) return;
+    this.#damaged.add(replica);
     const { guard, onUnusable } = this.#deps.events;
     guard(() => onUnusable(replica, undefined));
   }

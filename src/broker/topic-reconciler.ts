@@ -140,7 +140,7 @@ export class TopicReconciler {
 
   /** D-17: looks again at what is damaged: nobody may count on it any more. */
   retryDamaged(): void {
-    for (const { topicId, partition } of [...this.#deps.replicas.damaged()]) this.#partition(topicId, partition);
+    for (const { log } of [...this.#deps.replicas.damaged]) this.#partition(log.topicId, log.partition);
   }
 
   /** Why the topic's logs here are not as they should be; undefined when they are, or are about to be. */

@@ -36,7 +36,7 @@ interface Led {
 const replicasOf = (led: readonly Led[], damaged = 0): ReplicaManager =>
   ({
     led: new Set(led.map(({ isr, minIsr = 2 }) => ({ record: { isr, minIsr, replicas: [1, 2, 3] } }))),
-    damaged: () => Array.from({ length: damaged }, (_, partition) => ({ topicId: "t", partition })),
+    damaged: new Set(Array.from({ length: damaged }, (_, partition) => ({ partition }))),
   }) as unknown as ReplicaManager;
 
 const view = (told: Told, rest: Partial<HealthView> = {}): HealthView => ({
