@@ -97,7 +97,7 @@ export class ColdReads {
   #lookLater(): void {
     this.#look ??= this.#deps.deadlines.add(SLOW_MS, () => {
       this.#look = undefined;
-      this.#pump();
+      this.#deps.guard(() => this.#pump());
     });
   }
 

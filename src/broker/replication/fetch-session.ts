@@ -146,19 +146,8 @@ export class FetchSession implements ConnectionDependent {
     if (slot.state !== "silent") this.#judge(slot);
   }
 
-  #begin(request: ReplicaFetch): void {
-    const { removed, added, positions, maxWaitMs, maxBytes } = request.body;
-    for (const slotId of removed) this.#remove(slotId);
-    for (const row of added) this.#add(row);
-    for (let at = 0; at < positions.length; at += POSITION_ROW.WIDTH) this.#place(positions, at);
-    const waitMs = request.waitBudgetMs(this.#settings.waitMaxMs, maxWaitMs);
-    const wait = this.#deps.deadlines.add(waitMs, () => this.#deps.guard(() => this.#waited(request)));
-    const bytesMax = Math.min(maxBytes, this.#settings.responseBytesMax);
-    this.#current = { request, bytesMax, wait, sentBytes: 0, isAnswering: false };
-    if (this.#hasReady) this.#answer(false);
-  }
-
-  #remove(slotId: number): void {
+  /** The partition is not asked for any more under this number. */
+  remove(slotId: number): void {
     const slot = this.#slots.get(slotId);
     if (slot === undefined) return;
     this.#slots.delete(slotId);
@@ -168,8 +157,20 @@ export class FetchSession implements ConnectionDependent {
     this.#hosted.detach(slot);
   }
 
+  #begin(request: ReplicaFetch): void {
+    const { removed, added, positions, maxWaitMs, maxBytes } = request.body;
+    for (const slotId of removed) this.remove(slotId);
+    for (const row of added) this.#add(row);
+    for (let at = 0; at < positions.length; at += POSITION_ROW.WIDTH) this.#place(positions, at);
+    const waitMs = request.waitBudgetMs(this.#settings.waitMaxMs, maxWaitMs);
+    const wait = this.#deps.deadlines.add(waitMs, () => this.#deps.guard(() => this.#waited(request)));
+    const bytesMax = Math.min(maxBytes, this.#settings.responseBytesMax);
+    this.#current = { request, bytesMax, wait, sentBytes: 0, isAnswering: false };
+    if (this.#hasReady) this.#answer(false);
+  }
+
   #add(row: ReplicaFetch["body"]["added"][number]): void {
-    this.#remove(row.slot);
+    this.remove(row.slot);
     const slot = new Slot(this, row);
     if (this.#hosted.attach(slot)) this.#slots.set(slot.id, slot);
   }

@@ -150,21 +150,18 @@ export class FetchStream {
   onEpochChanged(): void {
     const session = this.#session;
     if (session !== undefined && session.brokerEpoch !== this.#deps.brokerEpoch()) this.onConnected(session.connection);
-    else if (session === undefined) this.#begin();
+    else this.start();
   }
 
   onRoom(): void {
     this.#flushSoon();
   }
 
-  /** Looks for a connection that is there already. */
-  #begin(): void {
-    const connection = this.#deps.links.connectionTo(this.leaderId);
-    if (connection !== undefined && this.#holdOff === undefined) this.onConnected(connection);
-  }
-
+  /** Begins a session if there is none and there is a connection. */
   start(): void {
-    this.#begin();
+    if (this.#session !== undefined || this.#holdOff !== undefined) return;
+    const connection = this.#deps.links.connectionTo(this.leaderId);
+    if (connection !== undefined) this.onConnected(connection);
   }
 
   close(): void {
@@ -386,7 +383,7 @@ export class FetchStream {
     if (error.code === "REQUEST_TIMED_OUT") return this.#deps.links.renew(this.leaderId);
     this.#holdOff = this.#deps.deadlines.add(HOLD_OFF_MS, () => {
       this.#holdOff = undefined;
-      if (this.#session === undefined) this.#begin();
+      this.#deps.guard(() => this.start());
     });
   }
 

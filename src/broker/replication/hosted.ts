@@ -25,9 +25,15 @@ export class Hosted {
     return this.#slots.get(replica) ?? NONE;
   }
 
-  /** False: too many are waited for that are not here. A slot of the same session that the partition had before is the follower's to remove. */
+  /** False: too many are waited for that are not here. The slot that the partition had in the same session before is removed. */
   attach(slot: Slot): boolean {
     const replica = this.#find(slot.topicId, slot.partition);
+    const others = replica === undefined ? this.#orphans.get(keyOf(slot)) : this.#slots.get(replica);
+    for (const other of others ?? []) {
+      if (other.session !== slot.session) continue;
+      slot.session.remove(other.id);
+      break;
+    }
     if (replica !== undefined) this.#bind(slot, replica);
     else if (this.#orphanCount >= ORPHANS_MAX) return false;
     else this.#keepOrphan(slot);

@@ -88,7 +88,11 @@ export class Replication implements ReplicationCalls {
 
   onBrokersChanged(): void {
     this.#sessions.onBrokersChanged();
-    for (const stream of this.#streams.values()) stream.onEpochChanged();
+    for (const stream of this.#streams.values()) {
+      // A leader that came back need not wait for a back-off.
+      this.#deps.links.nudge(stream.leaderId);
+      stream.onEpochChanged();
+    }
   }
 
   onRoomChanged(): void {
@@ -136,7 +140,9 @@ export class Replication implements ReplicationCalls {
     this.#streams.set(leaderId, stream);
     // In a turn of its own: the first partition is not in it yet.
     this.#deps.defer(() => {
-      if (this.#streams.get(leaderId) === stream) stream.start();
+      if (this.#streams.get(leaderId) !== stream) return;
+      this.#deps.links.nudge(leaderId);
+      stream.start();
     });
     return stream;
   }
@@ -150,7 +156,12 @@ export class Replication implements ReplicationCalls {
 
   #leave(stream: FetchStream, replica: Replica): void {
     stream.remove(replica);
-    if (stream.size > 0) return;
+    // In a later turn: roles change one by one, and the next may follow the same leader again.
+    if (stream.size === 0) this.#deps.defer(() => this.#closeIfEmpty(stream));
+  }
+
+  #closeIfEmpty(stream: FetchStream): void {
+    if (stream.size > 0 || this.#streams.get(stream.leaderId) !== stream) return;
     stream.close();
     this.#streams.delete(stream.leaderId);
     this.#wantConnections();

@@ -106,4 +106,19 @@ describe("what replication costs", () => {
     await nodes.world.settle(follower.connection.close(new Error("bye") as never));
     await nodes.until("no session", () => nodes.node(1).replication.counts.sessions === 0);
   });
+
+  it("a partition has one slot in a session, whatever it was called before", async () => {
+    const nodes = await ReplicatingNodes.start({ count: 2 });
+    await nodes.apply({ leader: 1, leaderEpoch: 1 }, [0], [nodes.node(1)]);
+    const follower = await RawFollower.open(nodes, 1, { nodeId: 2, brokerEpoch: 12, sessionId: 1 });
+    const ask = (slot: number, partition: number) =>
+      follower.answer({ added: [{ slot, topicId: TOPIC, partition }], positions: [slot, 1, 0, -1], maxWaitMs: 1 });
+    for (const partition of [0, 9]) {
+      await ask(1, partition);
+      await ask(2, partition);
+      expect((await follower.answer({ positions: [1, 1, 0, -1], maxWaitMs: 1 })).rows).toMatchObject([
+        { slot: 1, error: "FETCH_SESSION_ID_NOT_FOUND" },
+      ]);
+    }
+  });
 });
