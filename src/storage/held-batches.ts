@@ -1,5 +1,6 @@
 // What a log holds in memory, counted: batches from `flushedEnd` on are pinned until they are in a segment, those below are kept as tail
 // cache for as long as the store has room for them.
+import { assert } from "../base/assert.ts";
 import type { Offset } from "../model/ids.ts";
 import { forEachBatch } from "../model/records.ts";
 import { baseInWindow, positionIn, readWindow } from "./batch-run.ts";
@@ -96,6 +97,7 @@ export class HeldBatches<Log> {
   /** The segments hold everything below `end`. */
   noteFlushed(end: number): void {
     const { window } = this;
+    assert(end <= window.endOffset, `the segments end at ${end}, the log at ${window.endOffset}`);
     let heldBytes = 0;
     for (let index = window.indexOf(this.#flushedEnd); index < window.length && window.endAt(index) <= end; index++) {
       if (window.baseAt(index) < this.#flushedEnd) continue;

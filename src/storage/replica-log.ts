@@ -319,9 +319,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
 
   async #cutSegments(cut: { readonly to: number; readonly truncations: number }): Promise<void> {
     await this.segments.cut(cut.to);
+    if (this.#cut?.truncations !== cut.truncations) return;
+    this.#cut = undefined;
     // A write that ran when the cut was made may have brought what is left of it.
     this.#noteFlushed();
-    if (this.#cut?.truncations === cut.truncations) this.#cut = undefined;
   }
 
   #noteFlushed(): void {

@@ -140,6 +140,28 @@ test("a truncation while the log is being written to its segments leaves memory 
   expect(await contentOf(foundIn(next.store, log))).toEqual(batches);
 });
 
+test("a log that is cut again while its segments are being cut stays in step with them", async () => {
+  const { files, store, log, durable } = await withLog();
+  const batches = Array.from({ length: 6 }, () => appendBatch(log));
+  await durable();
+  await store.checkpoint();
+  let again: Promise<void> | undefined;
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "truncate" && path.endsWith(".log")) again ??= log.truncate(2 as Offset);
+  };
+  await log.truncate(4 as Offset);
+  while (again === undefined) await settle(1);
+  await again;
+  expect(log.held.flushedEnd).toBeLessThanOrEqual(log.endOffset);
+  batches.splice(2, 4, appendBatch(log, { epoch: 1, fill: 50 }), appendBatch(log, { epoch: 1, fill: 60 }));
+  await durable();
+  await store.checkpoint();
+  expect(log.segments.endOffset).toBe(4);
+  expect(await contentOf(log)).toEqual(batches);
+  const next = await crashed(files);
+  expect(await contentOf(foundIn(next.store, log))).toEqual(batches);
+});
+
 test("truncations of what is in memory wait for no other log's files", async () => {
   const { files, store, log, durable, recorder } = await withLog();
   const busy = [await store.createLog(specOf("b", 0, 2)), await store.createLog(specOf("c", 0, 3))];
