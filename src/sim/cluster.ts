@@ -226,11 +226,6 @@ export class SimCluster {
     this.#parts.replicas.spoilt(node.id, partition);
   }
 
-  /** Was damage of it planted that nothing has shown yet? */
-  isLogSpoilt(node: SimNode, partition: PartitionName): boolean {
-    return this.#parts.replicas.isSpoilt(node.id, partition);
-  }
-
   /** Registered anew since the metadata was like that: its disk of that time has an older broker epoch (D-6). */
   brokerEpochOf(node: SimNode): number {
     return this.#parts.watch.image.broker(node.id)?.confirmedEpoch ?? -1;
@@ -246,9 +241,10 @@ export class SimCluster {
     return recoverCopy(node.disk.image, this.#copyOptions(node));
   }
 
-  /** All that the node's replicas hold on its disk. */
+  /** All that the node's replicas hold on its disk, but for those of which damage was planted. */
   contentOf(node: SimNode): Promise<readonly LogContent[]> {
-    return readCopy(node.disk.image, this.#copyOptions(node));
+    const isSkipped = (partition: PartitionName): boolean => this.#parts.replicas.isSpoilt(node.id, partition);
+    return readCopy(node.disk.image, { ...this.#copyOptions(node), isSkipped });
   }
 
   #copyOptions(node: SimNode): CopyOptions {

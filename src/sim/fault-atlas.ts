@@ -4,7 +4,7 @@
 //              disk (D11) or is damaged (D5, D8; D-17), or when an operator had a replica lead that was not among them. From then on the partition is
 //              void: nothing is said of it any more.
 //   acks=1     as acks=all, and when somebody began or ceased to lead the partition after the send had begun: by a change of the leader, or because the
-//              leader's process ended (D-36). Of a partition with one replica: only by a power loss or a failed sync of its node, for what was
+//              leader's process ended (D-36); also of one that leads in an old epoch and has not heard of it. Of a partition with one replica: only by a power loss or a failed sync of its node, for what was
 //              written survives a killed process.
 //   acks=0     at any time.
 import type { Acks } from "../client/types.ts";
@@ -26,6 +26,8 @@ export class FaultAtlas {
   readonly #homeOf: HomeOf;
   readonly #lastLossMs = new Map<string, number>();
   readonly #lastLeadershipMs = new Map<PartitionName, number>();
+  /** Led by two or more at once. */
+  readonly #contested = new Set<PartitionName>();
   readonly #lost = new Set<PartitionName>();
 
   constructor(homeOf: HomeOf) {
@@ -34,7 +36,7 @@ export class FaultAtlas {
 
   observe(event: FaultHappened | PartitionLost | LeadershipChanged): void {
     if (event.type === "partition lost") this.#lost.add(partitionName(event));
-    else if (event.type === "leadership") this.#lastLeadershipMs.set(partitionName(event), event.timeMs);
+    else if (event.type === "leadership") this.#leadership(event);
     else if (event.fault !== "process death") this.#lastLossMs.set(event.node, event.timeMs);
   }
 
@@ -60,8 +62,16 @@ export class FaultAtlas {
     }
   }
 
+  #leadership(event: LeadershipChanged): void {
+    const name = partitionName(event);
+    this.#lastLeadershipMs.set(name, event.timeMs);
+    if (event.leaders > 1) this.#contested.add(name);
+    else this.#contested.delete(name);
+  }
+
   #lastLossOf(partition: PartitionName): number {
     const home = this.#homeOf(partition);
+    if (home === "several" && this.#contested.has(partition)) return Number.POSITIVE_INFINITY;
     if (home === "several") return this.#lastLeadershipMs.get(partition) ?? Number.NEGATIVE_INFINITY;
     if (home !== undefined) return this.#lastLossMs.get(home) ?? Number.NEGATIVE_INFINITY;
     return Math.max(Number.NEGATIVE_INFINITY, ...this.#lastLossMs.values());

@@ -93,6 +93,8 @@ export interface LeadershipChanged {
   readonly timeMs: number;
   readonly topic: string;
   readonly partition: number;
+  /** How many believe to lead it now. */
+  readonly leaders: number;
 }
 
 /** A client asked where a partition ends, and was told: as one of its brokers sees it. */

@@ -4,6 +4,7 @@ import type { Codecs } from "../ports/codecs.ts";
 import type { TopicId } from "../model/ids.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { LogStore, ReplicaLog, StorageConfig, StorageDeps } from "../storage/types.ts";
+import { type PartitionName, partitionName } from "./history.ts";
 import { SimDisk } from "./disk.ts";
 import type { DiskImage } from "./disk-image.ts";
 import { createSimLogger, SimMetrics } from "./sim-ports.ts";
@@ -72,11 +73,14 @@ export interface LogContent {
 }
 
 /** Every intact log of a disk; rejects as `recoverCopy`, and where a log cannot be read. */
-export async function readCopy(image: DiskImage, options: CopyOptions): Promise<readonly LogContent[]> {
+export async function readCopy(
+  image: DiskImage,
+  options: CopyOptions & { readonly isSkipped: (partition: PartitionName) => boolean },
+): Promise<readonly LogContent[]> {
   const { store, world } = await openCopy(image, options);
   const found: LogContent[] = [];
   for (const log of store.logs) {
-    if (log.damage !== undefined) continue;
+    if (log.damage !== undefined || options.isSkipped(partitionName(log))) continue;
     const { topicId, topic, partition, startOffset, highWatermark } = log;
     const bytes = concatBytes(await world.settle(chunksOf(log)));
     found.push({ topicId, topic, partition, startOffset, highWatermark, bytes });

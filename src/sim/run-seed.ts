@@ -9,7 +9,7 @@ import type { Codecs } from "../ports/codecs.ts";
 import type { Violation } from "./checkers/checker.ts";
 import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
-import { type HistoryEvent, partitionName } from "./history.ts";
+import type { HistoryEvent } from "./history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
@@ -333,13 +333,7 @@ class SeedRun {
   /** 3: byte for byte what every other replica has, below what any of them knows to be committed. */
   async #compareReplicas(): Promise<void> {
     const copies = new ReplicaComparison();
-    for (const node of this.#cluster.nodes)
-      copies.add(
-        node.name,
-        (await this.#cluster.contentOf(node)).filter(
-          (content) => !this.#cluster.isLogSpoilt(node, partitionName(content)),
-        ),
-      );
+    for (const node of this.#cluster.nodes) copies.add(node.name, await this.#cluster.contentOf(node));
     const { difference } = copies;
     if (difference !== undefined) this.#log.violated({ invariant: 3, message: difference });
     if (copies.compared > 0) this.#world.sometimes(MARK.REPLICAS_COMPARED);

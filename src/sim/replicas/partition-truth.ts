@@ -34,6 +34,8 @@ export interface ReplicaSeen {
   leads: number | undefined;
   /** Its disk was lost or is damaged, and the metadata still counts on it. */
   isInDoubt: boolean;
+  /** Its log is not what it was, and not yet another one: where its core stands says nothing. */
+  isGone: boolean;
 }
 
 export interface LogFound {
@@ -75,6 +77,7 @@ export class PartitionTruth {
         record: undefined,
         leads: undefined,
         isInDoubt: false,
+        isGone: false,
       };
       this.replicas.set(node, seen);
     }
@@ -103,6 +106,7 @@ export class PartitionTruth {
     seen.durableEnd = log.durableEnd;
     seen.leads = undefined;
     seen.record = undefined;
+    seen.isGone = false;
     this.#compareWithWriters(seen);
     seen.highWatermark = 0;
     this.#knows(seen, log.highWatermark);
@@ -196,6 +200,7 @@ export class PartitionTruth {
     if (seen === undefined && !this.record.replicas.includes(node)) return;
     const replica = seen ?? this.replica(node);
     this.#forget(replica, 0);
+    replica.isGone = true;
     replica.isInDoubt = this.#counted.includes(node);
     this.#isLeft();
   }
@@ -234,6 +239,7 @@ export class PartitionTruth {
     { durableEnd, highWatermark }: { readonly durableEnd: number; readonly highWatermark: number },
   ): void {
     const seen = this.replica(node);
+    if (seen.isGone) return;
     if (durableEnd > seen.durableEnd) seen.durableEnd = durableEnd;
     if (highWatermark === seen.highWatermark) return;
     if (seen.leads !== undefined && highWatermark > seen.highWatermark) this.#mayCommit(seen, highWatermark);

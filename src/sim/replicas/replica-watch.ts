@@ -43,8 +43,9 @@ export class ReplicaWatch {
   readonly #waiting = new WeakMap<ProduceEntry, WaitingProduce<ProduceEntry>>();
   /** Replicas of which bits turned over, or pages became unreadable, and nothing has shown it yet: node and partition. */
   readonly #spoilt = new Set<string>();
-  /** Logs already known to be damaged. */
-  readonly #damaged = new WeakMap<ReplicaSeen, Replica["log"]>();
+  /** Logs that were found damaged: node, partition and log id. One is found again by each process until it is dropped. */
+  readonly #damaged = new Set<string>();
+  readonly #toldOf = new WeakSet<Replica["log"]>();
   #moves = 0;
 
   constructor(parts: ReplicaWatchParts) {
@@ -77,7 +78,7 @@ export class ReplicaWatch {
   claimsOf(node: NodeId): readonly DurableClaim[] {
     return [...this.#partitions.values()].flatMap(({ topic, truth, image }) => {
       const seen = truth.replicas.get(node);
-      if (seen === undefined || seen.isInDoubt || this.isSpoilt(node, truth.name)) return [];
+      if (seen === undefined || seen.isInDoubt || topic.isDeleting || this.isSpoilt(node, truth.name)) return [];
       const { topicId } = topic;
       return [{ topicId, partition: image.index, name: truth.name, durableEnd: seen.durableEnd }];
     });
@@ -149,8 +150,9 @@ export class ReplicaWatch {
   ended(node: NodeId): void {
     for (const watched of this.#partitions.values()) {
       const seen = watched.truth.replicas.get(node);
-      if (seen?.leads !== undefined) this.#leadershipOf(watched);
+      const hasLed = seen?.leads !== undefined;
       watched.truth.ended(node);
+      if (hasLed) this.#leadershipOf(watched);
     }
   }
 
@@ -288,19 +290,23 @@ export class ReplicaWatch {
   }
 
   /** Somebody begins or ceases to lead: what was acknowledged with acks=1 may be lost (17). */
-  #leadershipOf({ topic, image }: Watched): void {
+  #leadershipOf({ topic, image, truth }: Watched): void {
     const { world, record } = this.#parts;
-    record({ type: "leadership", timeMs: world.nowMs, topic: topic.name, partition: image.index });
+    const leaders = [...truth.replicas.values()].filter(({ leads }) => leads !== undefined).length;
+    record({ type: "leadership", timeMs: world.nowMs, topic: topic.name, partition: image.index, leaders });
   }
 
   /** A damaged log is nobody's copy any more; but only planted faults may damage one. */
   #isDamaged(watched: Watched, node: NodeId, { log }: Replica): boolean {
     if (log.damage === undefined) return false;
     const seen = watched.truth.replica(node);
-    if (this.#damaged.get(seen) === log) return true;
-    if (!this.#spoilt.delete(`${node} ${watched.truth.name}`) && !seen.isInDoubt)
+    if (this.#toldOf.has(log)) return true;
+    this.#toldOf.add(log);
+    const key = `${node} ${watched.truth.name} ${log.logId}`;
+    const isPlanted = this.#damaged.has(key) || this.#spoilt.delete(`${node} ${watched.truth.name}`);
+    if (isPlanted) this.#damaged.add(key);
+    else if (!seen.isInDoubt)
       throw new ReplicaBroken(16, `${watched.truth.name}: node ${node} found it damaged: ${log.damage.reason}`);
-    this.#damaged.set(seen, log);
     this.#parts.world.sometimes(MARK.LOG_DAMAGED);
     watched.truth.lost(node);
     this.#noteVoid(watched);
@@ -311,7 +317,8 @@ export class ReplicaWatch {
 
   #at(replica: Replica, look: (watched: Watched) => void): void {
     const watched = this.#partitions.get(keyOf(replica.log.topicId, replica.log.partition));
-    if (watched === undefined) return;
+    // What becomes of the logs of a topic that goes is of no interest any more.
+    if (watched === undefined || watched.topic.isDeleting) return;
     this.#guard(() => look(watched));
     this.#noteVoid(watched);
   }

@@ -196,13 +196,14 @@ describe("acks=1 of a partition with several replicas", () => {
     for (const event of history) checkers.observe(event);
     return checkers.violations.map(({ invariant }) => invariant);
   };
-  const leadership = (timeMs: number): HistoryEvent => ({ type: "leadership", timeMs, ...PLACE });
+  const leadership = (timeMs: number, leaders = 1): HistoryEvent => ({ type: "leadership", timeMs, ...PLACE, leaders });
   const history = [sent(1, 5, 1), ok(1, 6, 0)];
 
   it("is lost only when somebody began or ceased to lead after it was sent", () => {
     expect(several(...history, scan(10, [], 0))).toEqual([1]);
     expect(several(leadership(4), ...history, fault("power loss", 7), scan(10, [], 0))).toEqual([1]);
     expect(several(...history, leadership(7), scan(10, [], 0))).toEqual([]);
+    expect(several(leadership(4, 2), ...history, scan(10, [], 0))).toEqual([]);
   });
 
   it("acks=all is not excused by that", () => {
