@@ -72,6 +72,20 @@ export class LocalCluster {
     await this.#command(["cluster", "kill", String(nodeId), "--data-dir", this.dataDir]);
   }
 
+  /** SIGSTOP, and SIGCONT. */
+  async pause(nodeId: number): Promise<void> {
+    await this.#command(["cluster", "pause", String(nodeId), "--data-dir", this.dataDir]);
+  }
+
+  async resume(nodeId: number): Promise<void> {
+    await this.#command(["cluster", "resume", String(nodeId), "--data-dir", this.dataDir]);
+  }
+
+  /** Stopped in order, and started again. */
+  async restart(nodeId: number): Promise<void> {
+    await this.#command(["cluster", "restart", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
+  }
+
   async start(nodeId: number): Promise<void> {
     await this.#command(["cluster", "start", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
   }
