@@ -309,7 +309,7 @@ async function verifyDataDirectory(deps: InspectDeps, directory: string): Promis
           offset: image.damage.fromOffset,
           reason: `known as damaged: ${image.damage.reason}`,
         });
-      const metadata = await readPartitionMetadata(deps.files, path);
+      const metadata = await readPartitionMetadata(deps, path);
       if (metadata?.logId !== image.logId)
         faults.push({ file: path, position: undefined, offset: undefined, reason: `does not hold log ${image.logId}` });
       else {

@@ -1,15 +1,24 @@
 // Making and removing the directory of a log. The directory says whose it is before the log's CREATE is in the journal (S-2).
+import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { datasync, isNotFound, isUnreadable, syncDirectory } from "./faults.ts";
 import { deletedDirectory, join, PARTITION_METADATA, partitionDirectory } from "./paths.ts";
 import { decodePartitionMetadata, encodePartitionMetadata, type PartitionMetadata } from "./partition-metadata.ts";
 import { readWhole, withFile } from "./file-work.ts";
 
+export interface DirectoryDeps {
+  readonly files: Files;
+  readonly checksum: Checksum;
+}
+
 /** Whose directory it is; undefined when it does not exist, cannot be read or does not say. */
-export async function readPartitionMetadata(files: Files, directory: string): Promise<PartitionMetadata | undefined> {
+export async function readPartitionMetadata(
+  { files, checksum }: DirectoryDeps,
+  directory: string,
+): Promise<PartitionMetadata | undefined> {
   const path = join(directory, PARTITION_METADATA);
   try {
-    return decodePartitionMetadata(await withFile(files, { path, mode: "read" }, readWhole), path);
+    return decodePartitionMetadata(await withFile(files, { path, mode: "read" }, readWhole), { path, checksum });
   } catch (thrown) {
     if (isUnreadable(thrown)) return undefined;
     throw thrown;
@@ -18,16 +27,17 @@ export async function readPartitionMetadata(files: Files, directory: string): Pr
 
 /** Makes the directory of a new log; one that is left over under its name moves aside. */
 export async function openLogDirectory(
-  files: Files,
+  deps: DirectoryDeps,
   options: { readonly root: string; readonly metadata: PartitionMetadata },
 ): Promise<void> {
+  const { files, checksum } = deps;
   const { root, metadata } = options;
   const directory = join(root, partitionDirectory(metadata.topic, metadata.partition));
-  await moveAside(files, { root, directory, metadata });
+  await moveAside(deps, { root, directory, metadata });
   await files.makeDirectory(directory);
   await withFile(files, { path: join(directory, PARTITION_METADATA), mode: "open-or-create" }, async (handle) => {
     await handle.truncate(0);
-    await handle.write(0, [encodePartitionMetadata(metadata)]);
+    await handle.write(0, [encodePartitionMetadata(metadata, checksum)]);
     await datasync(handle);
   });
   await syncDirectory(files, directory);
@@ -35,17 +45,18 @@ export async function openLogDirectory(
 }
 
 async function moveAside(
-  files: Files,
+  deps: DirectoryDeps,
   options: { root: string; directory: string; metadata: PartitionMetadata },
 ): Promise<void> {
   const { root, directory, metadata } = options;
+  const { files } = deps;
   try {
     await files.list(directory);
   } catch (thrown) {
     if (isNotFound(thrown)) return;
     throw thrown;
   }
-  const found = await readPartitionMetadata(files, directory);
+  const found = await readPartitionMetadata(deps, directory);
   // Of nobody: it goes like a deleted log of the id before this one's, at the next start.
   await files.rename(
     directory,

@@ -104,7 +104,7 @@ export class LogRegistry {
       throw storageError(`${name} is the directory of topic id ${holder.topicId}: delete that log first`);
     const logId = toLogId(this.#nextLogId++);
     try {
-      await openLogDirectory(host.deps.files, { root: host.config.directory, metadata: { ...spec, logId } });
+      await openLogDirectory(host.deps, { root: host.config.directory, metadata: { ...spec, logId } });
     } catch (thrown) {
       if (isNoSpace(thrown)) throw storageFull(thrown);
       if (isPassing(thrown)) throw storageError(`${name} could not be made: ${String(thrown)}`, thrown);
@@ -185,7 +185,7 @@ export class LogRegistry {
       for (const segment of log.segments.all)
         for (const suffix of [".log", ".index"]) await handles.forget(segment.path + suffix);
       // The directory of a damaged log may be missing, or another's.
-      const owner = await readPartitionMetadata(deps.files, log.segments.directory);
+      const owner = await readPartitionMetadata(deps, log.segments.directory);
       if (owner !== undefined && owner.logId !== log.logId) return;
       await removeLogDirectory(deps.files, { root: config.directory, log });
       log.segments.forgetAll();

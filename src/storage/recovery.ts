@@ -93,7 +93,7 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
       kind === "directory" && !known.has(name) && (isPartitionDirectory(name) || isDeletedDirectory(name)),
   );
   await runLimited(entries, LOOKS_MAX, async ({ name }) => {
-    const metadata = await readPartitionMetadata(store.deps.files, join(root, name));
+    const metadata = await readPartitionMetadata(store.deps, join(root, name));
     if (metadata !== undefined) store.useLogId(metadata.logId);
   });
 }
@@ -135,9 +135,8 @@ async function filesFault(
   options: { history: LogHistory; log: ReplicaLogImpl; image: LogImage },
 ): Promise<Damage | undefined> {
   const { history, log, image } = options;
-  const { files } = store.deps;
   const { directory } = log.segments;
-  const metadata = await readPartitionMetadata(files, directory);
+  const metadata = await readPartitionMetadata(store.deps, directory);
   if (metadata !== undefined) store.useLogId(metadata.logId);
   if (metadata?.logId !== log.logId)
     return { reason: `${directory} does not hold log ${log.logId}`, fromOffset: undefined };
@@ -290,7 +289,7 @@ async function tidy(store: LogStoreImpl, survey: Survey): Promise<void> {
   for (const history of survey.histories.values()) {
     if (!history.isDeleted) continue;
     const metadata = await readPartitionMetadata(
-      files,
+      store.deps,
       join(root, partitionDirectory(history.spec.topic, history.spec.partition)),
     );
     if (metadata?.logId === history.logId) await removeLogDirectory(files, { root, log: metadata });

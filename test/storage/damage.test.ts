@@ -178,6 +178,23 @@ test("a page that recovery cannot read damages its log; the store opens, and wha
   expect(files.image.filesBelow("/data/journal").some(({ path }) => path.endsWith(".damaged"))).toBe(true);
 });
 
+test("D5: any flipped bit of a log's metadata file damages that log alone", async () => {
+  const { files, store, log, other } = await withLogs();
+  await store.close();
+  const path = "/data/a-0/partition.metadata";
+  const node = files.image.find(path);
+  const size = node?.kind === "file" ? node.live.sizeBytes : 0;
+  expect(size).toBeGreaterThan(100);
+  for (let position = 0; position < size; position++) {
+    const image = files.image.clone();
+    image.flipBit(path, position, position % 8);
+    const { store: next } = await opened(new MemoryFiles(image));
+    expect(next.find(log.topicId, log.partition)?.damage, `byte ${position}`).toBeDefined();
+    expect(next.find(other.topicId, other.partition)?.damage).toBeUndefined();
+    await next.close();
+  }
+});
+
 for (const harm of ["missing", "foreign"] as const) {
   test(`a damaged log whose directory is ${harm} can be reset`, async () => {
     const { files, store, log } = await withLogs();

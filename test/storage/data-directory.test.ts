@@ -185,7 +185,12 @@ test("D-31: a newer superblock, image, journal or partition.metadata is refused 
     ],
     [
       "/data/a-0/partition.metadata",
-      (bytes) => bytes.set(new TextEncoder().encode("version: 7\nmin_reader_version: 7"), bytes.indexOf(10) + 1),
+      (bytes) => {
+        bytes.set(new TextEncoder().encode("version: 7\nmin_reader_version: 7"), bytes.indexOf(10) + 1);
+        const text = bytes.subarray(0, bytes.length - "crc32c: 12345678\n".length);
+        const sum = checksum.crc32c(text).toString(16).padStart(8, "0");
+        bytes.set(new TextEncoder().encode(sum), bytes.length - 9);
+      },
     ],
   ];
   for (const [path, change] of cases) {
