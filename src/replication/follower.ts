@@ -34,6 +34,8 @@ export class Follower<Token, Body> {
   readonly #effects: Effects<Token, Body>;
   #leaderId = -1 as NodeId;
   #leaderEpoch: LeaderEpoch = NO_LEADER_EPOCH;
+  /** Of the record followed. */
+  #uncleanEpoch = -1;
   #isFollowing = false;
   /** Infinity: not before another epoch. 0: its position is out. */
   #retryAtMs = 0;
@@ -69,6 +71,7 @@ export class Follower<Token, Body> {
     this.#isFollowing = true;
     this.#leaderId = leaderId;
     this.#leaderEpoch = record.leaderEpoch;
+    this.#uncleanEpoch = record.uncleanEpoch;
     this.#nowMs = nowMs;
     this.#leaderMark = -1;
     this.#failures = 0;
@@ -211,7 +214,9 @@ export class Follower<Token, Body> {
     const { highWatermark, endOffset } = this.#log;
     if (to < highWatermark && !mutant("D-9")) {
       this.#isFollowing = false;
-      const reason = `leader epoch ${this.#leaderEpoch} asks to cut at ${to}, below the high watermark ${highWatermark} (log end ${endOffset})`;
+      const cause =
+        this.#uncleanEpoch < 0 ? "no unclean election is known" : `unclean election in ${this.#uncleanEpoch}`;
+      const reason = `leader epoch ${this.#leaderEpoch} asks to cut at ${to}, below the high watermark ${highWatermark} (log end ${endOffset}; ${cause})`;
       this.#effects.push({ kind: "damaged", reason });
       return;
     }

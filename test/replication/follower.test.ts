@@ -192,12 +192,17 @@ describe("D-9: what was validated as committed is never cut", () => {
   test("the replica is dropped and refetched whole, both offsets in the reason", () => {
     const bench = behind(14);
     expect(bench.fetched({ diverging: [0, 15] })).toEqual([
-      "damaged: leader epoch 3 asks to cut at 12, below the high watermark 14 (log end 20)",
+      "damaged: leader epoch 3 asks to cut at 12, below the high watermark 14 (log end 20; no unclean election is known)",
     ]);
     expect(bench.core.role).toBe("stand-by");
     expect(bench.fetched({ hw: 20, batches: [fetchedBatch(20, 21, 3)] })).toEqual([]);
     bench.load();
     expect(bench.follow({ epoch: 3 })).toEqual([fetchLine(0, -1, true)]);
+  });
+
+  test("the reason names the unclean election that the record keeps", () => {
+    const bench = follower({ end: 20, epochs: epochsOf([0, 0], [1, 12]), highWatermark: 14, uncleanEpoch: 2 });
+    expect(bench.fetched({ diverging: [0, 15] })[0]).toContain("unclean election in 2");
   });
 
   test("durable records above it are cut", () =>
