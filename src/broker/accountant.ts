@@ -8,7 +8,7 @@
 // - `control`: all other requests received and not answered, and bytes of messages that are not complete.
 // - `unsent`: answers that are being read or that the peers have not taken. While it is full, who holds more than a small answer of it is not
 //   read. A large answer waits for room before it is read; when there is none it may first be a small one, if nothing else of its connection is
-//   held. A peer that takes nothing for a minute while others wait is cut.
+//   held. A peer that takes nothing for a minute while others wait is cut. Answers to replicas count, but wait for their own connection only.
 //
 // Nothing small ever waits for a full account: a connection that holds less than CONNECTION_SHARE_BYTES of requests is read all the same, and
 // an answer of at most SMALL_ANSWER_BYTES is read all the same. So each account is bounded by its cap plus a share for each connection, and one

@@ -24,6 +24,8 @@ export class AnswerRoom {
   #drainWorks: (() => void)[] = [];
   #lastSampleBytes = 0;
   #progressMs = 0;
+  /** Only the connection's own bound holds: a replica that waits for others' slow readers would stop what they wait for. */
+  isOfReplica = false;
 
   constructor(connection: { readonly unsentBytes: number }, account: Account, unsentBytesMax: number) {
     this.#connection = connection;
@@ -39,7 +41,8 @@ export class AnswerRoom {
   /** This peer takes its answers too slowly, or all together do and this one has its share of what waits: take no more requests of it. */
   get mustWait(): boolean {
     const heldBytes = this.#connection.unsentBytes + this.#owedBytes;
-    return this.#isAtBound(heldBytes) || (this.#account.isFull && heldBytes > SMALL_ANSWER_BYTES);
+    const isShort = this.#account.isFull && !this.isOfReplica;
+    return this.#isAtBound(heldBytes) || (isShort && heldBytes > SMALL_ANSWER_BYTES);
   }
 
   /** Nothing is being read for this peer or waits for it. */

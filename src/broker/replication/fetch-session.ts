@@ -81,6 +81,8 @@ export class FetchSession implements ConnectionDependent {
     const { clock, deadlines, guard } = this.#deps;
     const bytesMax = Math.min(this.#settings.partitionBytesMax, LIMITS.LOGICAL_MESSAGE_BODY_BYTES);
     const { answers } = this.connection;
+    // Bound: one session of each registered broker.
+    answers.isOfReplica = true;
     const onRead = (slot: Slot, error: ErrorName | undefined): void => this.#onRead(slot, error);
     this.#cold = new ColdReads({ clock, deadlines, guard, answers, bytesMax, onRead });
     this.connection.dependents.add(this);
