@@ -353,7 +353,8 @@ export class ReplicationChecker {
   leads(replica: WatchedReplica, highWatermark: number): void {
     const truth = this.#truth(replica.partition);
     const { record, batches, name } = replica;
-    if (record === undefined || record.leaderEpoch < truth.uncleanEpoch) return;
+    // One that was paused may begin late what is over: it commits nothing any more.
+    if (record === undefined || record.leaderEpoch !== truth.record?.leaderEpoch) return;
     const { committed } = truth;
     if (record.leaderEpoch === truth.uncleanEpoch) this.#adopt(truth, replica, highWatermark);
     const [first] = batches;

@@ -46,6 +46,8 @@ export class SimNode {
   readonly #endedDamage = new Set<number>();
   #isHeartbeatDue = false;
   #heartbeats = 0;
+  /** What waits for a paused process to go on. */
+  #deferred: (() => void)[] = [];
 
   constructor(world: ReplicationWorld, nodeId: NodeId, rng: Rng) {
     this.#world = world;
@@ -84,6 +86,7 @@ export class SimNode {
     const { disk } = this;
     this.life++;
     this.isUp = true;
+    this.#deferred = [];
     this.#incarnation++;
     this.journal = new SimJournal(this.#world, this, this.#rng.fork(`journal ${this.life}`));
     this.streams = new Streams(this.#world, this);
@@ -123,6 +126,7 @@ export class SimNode {
     this.isUp = false;
     this.life++;
     this.#pausedUntilMs = 0;
+    this.#deferred = [];
     this.#replicas.clear();
     this.#world.controller.died(this);
   }
@@ -139,13 +143,25 @@ export class SimNode {
 
   resume(): void {
     this.#pausedUntilMs = Math.min(this.#pausedUntilMs, this.#world.timeMs);
+    if (this.#deferred.length > 0) this.#wakeLater();
   }
 
-  /** Now, or when a paused process goes on; never in another life. */
+  /** Now, or when a paused process goes on, in order; never in another life. */
   whenRunning(act: () => void): void {
-    const waitMs = this.#pausedUntilMs - this.#world.timeMs;
-    if (waitMs <= 0) return act();
-    this.#after(waitMs, act);
+    if (!this.isPaused && this.#deferred.length === 0) return act();
+    this.#deferred.push(act);
+    if (this.#deferred.length === 1) this.#wakeLater();
+  }
+
+  #wakeLater(): void {
+    const { life } = this;
+    this.#world.at(Math.max(0, this.#pausedUntilMs - this.#world.timeMs), () => {
+      if (this.life !== life || this.#deferred.length === 0) return;
+      if (this.isPaused) return this.#wakeLater();
+      const acts = this.#deferred;
+      this.#deferred = [];
+      for (const act of acts) if (this.life === life) act();
+    });
   }
 
   #after(delayMs: number, act: () => void): void {

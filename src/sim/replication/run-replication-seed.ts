@@ -31,7 +31,6 @@ export const NAMED_REPLICATION_STATES = [
   "ISR change proposed",
   "move of leadership proposed",
   "broker fenced",
-  "registers again",
   "stopped in order",
   "balanced",
   "crash at lead",

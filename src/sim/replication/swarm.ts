@@ -81,8 +81,9 @@ export interface ReplicationSwarm {
 }
 
 export function drawSwarm(rng: Rng): ReplicationSwarm {
+  const shortestMs = rng.pick([700, 2000, 5000]);
   const faultMeanMs = Object.fromEntries(
-    FAULTS.map((kind) => [kind, rng.chance(0.5) ? 0 : Math.round(700 * 16 ** (rng.below(1000) / 1000))]),
+    FAULTS.map((kind) => [kind, rng.chance(0.5) ? 0 : Math.round(shortestMs * 16 ** (rng.below(1000) / 1000))]),
   ) as Record<FaultKind, number>;
   // What an operator seldom does: in a seed with it most of the other checks hold their breath.
   if (rng.chance(0.7)) faultMeanMs.unclean = 0;
