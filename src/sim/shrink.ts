@@ -1,7 +1,7 @@
 // Makes the scenario of a failing seed shorter: whatever can be taken away while the same invariant still breaks is taken away.
 //
 //   1. the run ends where it breaks
-//   2. what is large goes first: the operator, metadata clients, whole fault classes
+//   2. what is large goes first: the operator, metadata clients, the whole nemesis, else fault classes
 //   3. fewer nodes, replicas, partitions, topics, clients
 //   4. of the single acts that the nemesis did, as few as will do (delta debugging, Zeller)
 import type { Violation } from "./checkers/checker.ts";
@@ -96,10 +96,12 @@ class Shrinker {
   }
 
   async #switchOff(): Promise<void> {
-    const { faults } = this.#parts.swarm;
+    const { faults, metadata } = this.#parts.swarm;
     const on = (Object.keys(faults) as (keyof FaultRates)[]).filter((name) => faults[name] !== 0);
     await this.#try("no operator, no deletion of topics", { isQuiet: true });
-    await this.#try("no metadata clients", { metadataClients: 0 });
+    if (!(await this.#try("no metadata clients", { metadataClients: 0 })))
+      await this.#fewer("metadataClients", metadata.clients);
+    if (await this.#try("nothing is broken by the nemesis", { acts: [] })) return;
     for (const name of on) await this.#try(`no ${name}`, { off: [...(this.#reduction.off ?? []), name] });
   }
 
@@ -114,13 +116,16 @@ class Shrinker {
     await this.#fewer("replicas", replicasMax);
   }
 
-  async #fewer(what: "clients" | "topics" | "partitions" | "replicas", drawn: number): Promise<void> {
+  async #fewer(
+    what: "metadataClients" | "clients" | "topics" | "partitions" | "replicas",
+    drawn: number,
+  ): Promise<void> {
     for (let count = 1; count < drawn; count++) if (await this.#try(`${what}: ${count}`, { [what]: count })) return;
   }
 
   /** ddmin: first without whole parts of the list, then without ever smaller ones. */
   async #fewerActs(): Promise<void> {
-    if (!(await this.#try("only these acts", { acts: this.#last.acts }))) return;
+    if (this.#reduction.acts === undefined && !(await this.#try("only these acts", { acts: this.#last.acts }))) return;
     for (let parts = 2; ; ) {
       const acts = this.#reduction.acts ?? [];
       if (acts.length === 0 || !this.#parts.mayGoOn()) return;
