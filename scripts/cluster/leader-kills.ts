@@ -39,7 +39,8 @@ export async function killLeaders(kills: number, say: (line: string) => void): P
   try {
     await cluster.untilUp();
     const client = await connect({ brokers: [...cluster.addresses.values()], clientId: "leader-kills" });
-    const report = await withClient(cluster, client, kills, say).finally(() => client.close());
+    const report = await withClient(cluster, client, kills, say);
+    await client.close();
     isSound = report.faults.length === 0;
     if (!isSound) say(cluster.words);
     return report;

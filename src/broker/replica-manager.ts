@@ -44,8 +44,6 @@ export interface ReplicaManagerDeps {
 type Event = PartitionEvent<ProduceEntry>;
 type Effect = PartitionEffect<ProduceEntry>;
 
-const NOBODY: Eligible = new Map();
-
 export class ReplicaManager implements StoreListener {
   readonly #deps: ReplicaManagerDeps;
   readonly #settings: CoreSettings;
@@ -55,7 +53,7 @@ export class ReplicaManager implements StoreListener {
   readonly #damaged = new Set<Replica>();
   readonly #moved = new Ring<Replica>();
   #streams: ReplicationCalls | undefined;
-  #eligible: Eligible = NOBODY;
+  #eligible: Eligible = new Map();
   #messageBytesMax = 0;
   #isRoomPending = false;
 

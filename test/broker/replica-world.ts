@@ -65,7 +65,7 @@ export class ReplicaWorld extends ClusterWorld {
       `ISR ${isr.join(",")} of ${topic}`,
       async () => {
         found = await this.partition(topic, index);
-        return `${found.isr.toSorted()}` === `${isr.toSorted()}`;
+        return found.isr.length === isr.length && found.isr.every((nodeId) => isr.includes(nodeId));
       },
       limitMs,
     );
