@@ -1,22 +1,11 @@
 // Nodes that replicate: real cores, logs, streams and sessions over the simulated disk and network; the test is their metadata and their controller.
-import { createSimHost } from "../../../scripts/sim-host.ts";
-import { Deadlines } from "../../../src/base/deadlines.ts";
-import { Accountant } from "../../../src/broker/accountant.ts";
-import { ConnectionSet } from "../../../src/broker/connection-set.ts";
 import type { TopicLimits } from "../../../src/broker/effective-configs.ts";
-import { Dispatcher } from "../../../src/broker/dispatcher.ts";
-import { BrokerMetrics } from "../../../src/broker/metrics.ts";
-import { PeerLinks } from "../../../src/broker/quorum/peers.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "../../../src/broker/replica.ts";
-import { ReplicaManager } from "../../../src/broker/replica-manager.ts";
-import { Replication } from "../../../src/broker/replication/replication.ts";
+import type { Replication } from "../../../src/broker/replication/replication.ts";
 import type { IsrController } from "../../../src/broker/replication/types.ts";
-import type { NodeServices, Services } from "../../../src/broker/services.ts";
-import { TurnQueue } from "../../../src/broker/turn-queue.ts";
+import type { PartitionImage } from "../../../src/metadata/image.ts";
 import { type BrokerConfig, brokerConfigSchema } from "../../../src/model/config.ts";
-import type { OttlaError } from "../../../src/model/errors.ts";
 import {
-  type ClusterId,
   type LeaderEpoch,
   type NodeId,
   type Offset,
@@ -26,28 +15,17 @@ import {
   uuidFromBytes,
 } from "../../../src/model/ids.ts";
 import { recordCountAt } from "../../../src/model/record-batch.ts";
-import type { PartitionImage } from "../../../src/metadata/image.ts";
 import type { PartitionRecord, RequiredAcks } from "../../../src/replication/types.ts";
-import type { CrashKind } from "../../../src/sim/disk.ts";
-import { SimDisk } from "../../../src/sim/disk.ts";
+import { type CrashKind, SimDisk } from "../../../src/sim/disk.ts";
 import { SimNetwork } from "../../../src/sim/network.ts";
-import { createSimLogger, SimMetrics } from "../../../src/sim/sim-ports.ts";
-import {
-  createSimClock,
-  createSimEntropy,
-  createSimTimers,
-  type Incarnation,
-  SimWorld,
-} from "../../../src/sim/world.ts";
-import { openLogStore } from "../../../src/storage/log-store.ts";
-import type { LogStore } from "../../../src/storage/types.ts";
+import { SimWorld } from "../../../src/sim/world.ts";
 import type { AlterPartitionRequest } from "../../../src/wire/native/replication-apis.ts";
 import { batchOf } from "../support.ts";
+import { host, type NodeParts, startNode } from "./node-parts.ts";
 
-export const host = await createSimHost();
+export { host } from "./node-parts.ts";
+
 const LATENCIES = { readMs: 0.05, writeMs: 0.05, syncMs: 0.5, directoryMs: 0.02 };
-const TICK_MS = 250;
-const CLUSTER = uuidFromBytes(new Uint8Array(16).fill(9)) as ClusterId;
 export const TOPIC = uuidFromBytes(new Uint8Array(16).fill(7)) as TopicId;
 
 export interface NodesSettings {
@@ -133,17 +111,6 @@ export class ReplicatingNodes {
   }
 }
 
-interface Parts {
-  readonly incarnation: Incarnation;
-  readonly store: LogStore;
-  readonly replicas: ReplicaManager;
-  readonly links: PeerLinks;
-  readonly replication: Replication;
-  readonly connections: ConnectionSet;
-  readonly accountant: Accountant;
-  readonly metrics: SimMetrics;
-}
-
 export class ReplicatingNode {
   readonly nodeId: NodeId;
   readonly name: string;
@@ -151,12 +118,10 @@ export class ReplicatingNode {
   readonly config: BrokerConfig;
   readonly disk: SimDisk;
   readonly latencies = { ...LATENCIES };
-  readonly defects: unknown[] = [];
   /** Of the store; false as long as the test says so. */
   hasRoom = true;
   readonly #all: ReplicatingNodes;
-  #parts: Parts | undefined;
-  #boots = 0;
+  #parts: NodeParts | undefined;
 
   constructor(all: ReplicatingNodes, nodeId: number, config: Readonly<Record<string, unknown>>) {
     this.#all = all;
@@ -179,7 +144,7 @@ export class ReplicatingNode {
     return this.#parts !== undefined;
   }
 
-  get parts(): Parts {
+  get parts(): NodeParts {
     if (this.#parts === undefined) throw new Error(`${this.name} is down`);
     return this.#parts;
   }
@@ -199,179 +164,21 @@ export class ReplicatingNode {
   }
 
   async start(): Promise<void> {
-    const { world, network } = this.#all;
-    const incarnation = world.startIncarnation(this.name);
-    network.booted(this.name);
-    const clock = createSimClock(world, incarnation);
-    const timers = createSimTimers(world, incarnation);
-    const logger = createSimLogger(world, this.name);
-    const metrics = new SimMetrics();
-    const { config } = this;
-    const guard = (work: () => void): void => {
-      try {
-        work();
-      } catch (thrown) {
-        this.defects.push(thrown);
-        world.fail(thrown instanceof Error ? thrown : new Error(String(thrown)));
-      }
-    };
-    const defer = (work: () => void): void => timers.defer(() => guard(work));
-    const store = await world.settle(
-      openLogStore(
-        {
-          files: this.disk.files(incarnation),
-          clock,
-          timers,
-          checksum: world.checksum,
-          codecs: host.codecs,
-          entropy: createSimEntropy(world, incarnation),
-          logger,
-          metrics,
-          bootId: "boot 1",
-        },
-        {
-          directory: "/data",
-          nodeId: this.nodeId,
-          clusterId: undefined,
-          segmentBytes: config["segment.bytes"],
-          indexIntervalBytes: config["index.interval.bytes"],
-          journalBytes: config["journal.bytes"],
-          checkpointIntervalMs: config["checkpoint.interval.ms"],
-          journalPinnedBytes: config["journal.pinned.bytes"],
-          tailCacheBytes: config["tail.cache.bytes"],
-          diskLowSpaceBytes: 0,
-          diskReserveBytes: config["disk.reserve.bytes"],
-          openFilesMax: config["open.files.max"],
-        },
-      ),
-    );
-    if (store.identity.clusterId === null) await world.settle(store.adoptCluster(CLUSTER));
-    const transport = network.messages(incarnation);
-    const deadlines = new Deadlines({ clock, timers });
-    const rng = world.fork(`node ${this.name} ${++this.#boots}`);
-    const links = new PeerLinks({
-      transport,
-      clock,
-      timers,
-      rng,
-      logger,
-      software: "test",
-      self: this.nodeId,
-      addressesOf: (nodeId) => [this.#all.node(nodeId).address],
-      clusterId: () => CLUSTER,
-    });
-    const fail = (error: OttlaError): void => world.fail(error);
-    const replicas = new ReplicaManager(
+    const all = this.#all;
+    all.network.booted(this.name);
+    this.#parts = await startNode(
+      { world: all.world, network: all.network, disk: this.disk, config: this.config, name: this.name },
       {
-        clock,
-        timers,
-        store,
-        events: {
-          onRoomChanged: () => undefined,
-          onDiskFailed: fail,
-          onUnusable: (replica, error) => this.unusable.push({ replica, error }),
-          onIsrChanged: () => undefined,
-          guard,
+        addressOf: (nodeId) => all.node(nodeId).address,
+        brokerEpochs: all.brokerEpochs,
+        hasRoom: () => this.hasRoom,
+        alterPartition: (request) => {
+          all.proposals.push(request);
+          return all.alter(request);
         },
       },
-      { self: this.nodeId, lagMaxMs: config["replica.lag.time.max.ms"], backoffMs: config["replica.fetch.backoff.ms"] },
     );
-    replicas.eligible = this.#eligible();
-    const replication = new Replication(
-      {
-        clock,
-        deadlines,
-        logger,
-        checksum: world.checksum,
-        counters: { bytesOut: metrics.counter("out"), bytesIn: metrics.counter("in") },
-        links,
-        replicas,
-        controller: {
-          alterPartition: (request) => {
-            this.#all.proposals.push(request);
-            return this.#all.alter(request);
-          },
-        },
-        defer,
-        guard,
-        brokerEpoch: () => this.#all.brokerEpochs.get(this.nodeId) ?? null,
-        brokerEpochOf: (nodeId) => this.#all.brokerEpochs.get(nodeId),
-        eligible: () => replicas.eligible,
-        hasRoom: () => this.hasRoom && store.hasRoom,
-      },
-      {
-        nodeId: this.nodeId,
-        waitMaxMs: config["replica.fetch.wait.max.ms"],
-        partitionBytesMax: config["replica.fetch.max.bytes"],
-        responseBytesMax: config["replica.fetch.response.max.bytes"],
-      },
-    );
-    replicas.streams = replication;
-    store.listen(replicas);
-    const accountant = new Accountant(
-      {
-        produceBytes: config["produce.inflight.bytes"],
-        unsentBytes: config["unsent.bytes"],
-        delayedRequests: config["delayed.requests.max"],
-      },
-      defer,
-    );
-    const turns = new TurnQueue(defer, () => clock.monoMs());
-    const broker = new BrokerMetrics(metrics);
-    // Of the services only what the handlers of replication use.
-    const node = {
-      config,
-      nodeId: this.nodeId,
-      clock,
-      logger,
-      metrics: broker,
-      accountant,
-      messageBytesMax: 64 * 1024 * 1024,
-      quorum: undefined,
-      controller: undefined,
-      named: () => true,
-      waitingFor: () => null,
-    } as unknown as NodeServices;
-    const dispatcher = new Dispatcher(node, (defect) =>
-      guard(() => {
-        throw defect;
-      }),
-    );
-    dispatcher.services = { ...node, replicas, replication, deadlines } as unknown as Services;
-    const connections = new ConnectionSet(
-      {
-        timers,
-        logger,
-        host: {
-          accountant,
-          inFlightBytesMax: config["connection.inflight.bytes"],
-          unsentBytesMax: config["connection.unsent.bytes"],
-          bodyBytesMax: 64 * 1024 * 1024,
-          nowMs: () => clock.monoMs(),
-          turns,
-          onRequest: (...request) => dispatcher.dispatch(...request),
-          guard,
-        },
-        isPeer: () => true,
-        onSweep: () => undefined,
-      },
-      config["connections.max"],
-    );
-    connections.startSweeping();
-    await world.settle(transport.listen(this.address, (connection) => connections.accept(connection)));
-    this.#parts = { incarnation, store, replicas, links, replication, connections, accountant, metrics };
-    const tick = (): void => {
-      guard(() => {
-        for (const replica of replicas.all)
-          replicas.step(replica, { kind: "tick", eligible: replicas.eligible, nowMs: clock.monoMs() });
-      });
-      timers.after(TICK_MS, tick);
-    };
-    timers.after(TICK_MS, tick);
   }
-
-  /** Replicas whose core gave up. */
-  readonly unusable: { readonly replica: Replica; readonly error: OttlaError | undefined }[] = [];
 
   crash(kind: CrashKind = "process death"): void {
     const { incarnation } = this.parts;
