@@ -8,6 +8,7 @@ import { toNodeId } from "../model/ids.ts";
 import { type Listener, TransportError } from "../ports/transport.ts";
 import type { LogStore } from "../storage/types.ts";
 import { Accountant } from "./accountant.ts";
+import { untilCommitted } from "./committed-waiter.ts";
 import { ConnectionSet } from "./connection-set.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { Dispatcher } from "./dispatcher.ts";
@@ -32,6 +33,8 @@ const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
 const STOPPED_EARLY = "the broker was stopped while it started";
 /** For the controller to let it go; without an answer it goes all the same. */
 const LEAVE_MS_MAX = 2_000;
+/** For followers to have what was appended last. */
+const COMMIT_MS_MAX = 1_000;
 
 /** Free space is a metric here; that produce is refused when it is low is storage's own watch. */
 const SWEEPS_PER_DISK_LOOK = 5;
@@ -423,6 +426,9 @@ class BrokerShell implements Broker {
     // No new produce; its followers go on fetching, so that what was appended is answered: nearly always by the next sync, else never.
     this.#dispatcher.phase = "draining";
     await this.#atMost(timeoutMs / 4, this.#intake?.idle() ?? Promise.resolve());
+    // What was answered for acks 1 goes over, too.
+    const parts = { deadlines: this.#deadlines, accountant: this.#accountant };
+    await untilCommitted(parts, [...(this.#replicas?.led ?? [])], Math.min(timeoutMs / 8, COMMIT_MS_MAX));
     // others lead, and know it, before anybody is turned away.
     await this.#member?.leave(Math.min(timeoutMs / 8, LEAVE_MS_MAX));
     this.#dispatcher.phase = "stopping";

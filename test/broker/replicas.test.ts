@@ -161,6 +161,22 @@ describe("a leader that dies", () => {
   });
 });
 
+describe("an ordered stop of the leader", () => {
+  test("R-62: hands over all that was answered for acks 1, and the others lead before it is gone", async () => {
+    const { cluster, topicId, leader, followers } = await started();
+    const client = await cluster.client(leader);
+    await client.produce(topicId, batchOf(["a"]));
+    const sends = Array.from({ length: 50 }, (_, index) =>
+      client.sendProduce(topicId, batchOf([`b${index}`], { padBytes: 10_000 }), { acks: 1 }),
+    );
+    await cluster.world.settle(Promise.all(sends));
+    await cluster.node(leader).stop();
+    const { leader: next } = await cluster.partition("t", 0, followers[0]);
+    expect(followers).toContain(next);
+    expect(cluster.ends(next, topicId).endOffset).toBe(51);
+  });
+});
+
 describe("all three lose power", () => {
   test("D-6: every partition is back by itself, with all that was acknowledged", async () => {
     const { cluster, topicId, leader } = await started();
