@@ -170,7 +170,8 @@ export class Follower<Token, Body> {
   #usable(batches: readonly FetchedBatch<Body>[]): readonly FetchedBatch<Body>[] {
     let end = this.#log.endOffset as number;
     let latest = this.#log.epochs.latest;
-    for (const [place, { baseOffset, lastOffset, epoch }] of batches.entries()) {
+    for (let place = 0; place < batches.length; place++) {
+      const { baseOffset, lastOffset, epoch } = batches[place] as FetchedBatch<Body>;
       const isNext = baseOffset === end && lastOffset >= baseOffset && epoch >= latest;
       if (!isNext || (epoch > this.#leaderEpoch && !mutant("M14"))) return batches.slice(0, place);
       end = lastOffset + 1;
