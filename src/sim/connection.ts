@@ -23,6 +23,7 @@ export class Link {
   readonly serverEnd: Endpoint;
   readonly #network: SimNetwork;
   #isBroken = false;
+  #isSevered = false;
 
   constructor(
     network: SimNetwork,
@@ -120,8 +121,14 @@ export class Link {
     other.incoming.end("connection reset");
   }
 
+  /** What was sent may still arrive, though the process that sent it may be gone. */
+  get isSevered(): boolean {
+    return this.#isSevered;
+  }
+
   #sever(): void {
     this.#isBroken = true;
+    this.#isSevered = true;
     this.clientEnd.outgoing.cut();
     this.clientEnd.incoming.cut();
   }

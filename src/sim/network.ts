@@ -197,7 +197,7 @@ export class SimNetwork {
     const link = new Link(this, { client: owner, server: listener.owner, address, carried });
     this.#links.add(link);
     this.world.schedule({ delayMs: 0, kind: "accept", owner: listener.owner, detail: address }, () => {
-      if (!link.isBroken) listener.accept(link.serverEnd);
+      if (!link.isSevered) listener.accept(link.serverEnd);
     });
     return link.clientEnd;
   }
