@@ -49,6 +49,8 @@ export class ProduceBatch {
   readonly waiters: BatchWaiter[] = [];
   alarm: Alarm | undefined;
   attempts = 0;
+  /** Under way for so long that later ones of its lane do not wait for it any more. */
+  isGivenUp = false;
 
   constructor(
     lane: Lane,
@@ -78,6 +80,10 @@ export class Lane {
   open: ProduceBatch | undefined;
   /** Requests that carry a batch of this lane. */
   inFlightCount = 0;
+  /** Those of them that are given up. */
+  givenUpCount = 0;
+  /** The highest sequence that was ever sent. */
+  lastSentSequence = -1;
   /** In a broker's queue. */
   isQueued = false;
   /** Waits for a back-off or for metadata. */
@@ -134,9 +140,23 @@ export class Lane {
     } else this.#batches.shift();
   }
 
+  /** A batch under way is not waited for any more. */
+  giveUp(batch: ProduceBatch): void {
+    if (batch.isGivenUp) return;
+    batch.isGivenUp = true;
+    this.givenUpCount++;
+  }
+
+  /** A later one was sent while it was under way: sent again it would stand behind that one. */
+  isOvertaken(batch: ProduceBatch): boolean {
+    return this.lastSentSequence > batch.sequence;
+  }
+
   /** The request that carried the batch has ended. */
   landed(batch: ProduceBatch): void {
     this.inFlightCount--;
+    if (batch.isGivenUp) this.givenUpCount--;
+    batch.isGivenUp = false;
     if (this.#sentAgain === batch) this.#sentAgain = undefined;
   }
 

@@ -3,6 +3,8 @@
 //
 // Order: the batches of one lane are sent in order, up to `maxInFlight` requests at once. One that is refused and sent again may
 // thus come after a later one that was already under way; from then on later ones wait (Lane.next). Only idempotence can do more.
+// With `maxInFlight` 1 a lane waits for its batch under way also when another broker leads by now: that one may yet be refused. It waits for
+// SLOW_ANSWER_MS; a batch that is refused after that is not sent again.
 // A batch whose outcome is unknown is never sent again: it could be there twice.
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError, type ErrorName, type Outcome } from "../model/errors.ts";
@@ -94,7 +96,7 @@ export class Sender {
 
   /** Queues the lane at its leader if it has something to send. */
   route(lane: Lane): void {
-    if (this.#isClosed || lane.isQueued || lane.next() === undefined) return;
+    if (this.#isClosed || lane.isQueued || lane.next() === undefined || this.#isHeld(lane)) return;
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
@@ -103,6 +105,15 @@ export class Sender {
     lane.isQueued = true;
     target.queues[ACKS_IN_TURN.indexOf(lane.acks as -1 | 0 | 1)]?.push(lane);
     this.#deferPump(target);
+  }
+
+  get #isOrdered(): boolean {
+    return this.#options.maxInFlight === 1;
+  }
+
+  /** Until its batch under way has landed or is given up; it is routed again then. */
+  #isHeld(lane: Lane): boolean {
+    return this.#isOrdered && lane.inFlightCount > lane.givenUpCount;
   }
 
   close(): void {
@@ -220,6 +231,7 @@ export class Sender {
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     if (batch === undefined || topic === undefined || partition === undefined) return undefined;
+    if (this.#isHeld(lane)) return undefined;
     if (this.#context.pool.linkOfNode(partition.leader) !== target.link) return undefined;
     try {
       return { batch, bytes: this.#accumulator.seal(batch, topic.maxMessageBytes) };
@@ -241,7 +253,10 @@ export class Sender {
     if (acks === 0) return this.#tell(connection, request, { batches, bodies });
     target.inFlight.add(outgoing);
     target.slowAlarm ??= this.#context.alarms.after(SLOW_ANSWER_MS, () => this.#lookAtSlow(target));
-    for (const batch of batches) batch.lane.inFlightCount++;
+    for (const { lane, sequence } of batches) {
+      lane.inFlightCount++;
+      lane.lastSentSequence = Math.max(lane.lastSentSequence, sequence);
+    }
     connection.request(
       API.PRODUCE,
       { request, bodies, timeoutMs: requestTimeoutMs },
@@ -301,10 +316,11 @@ export class Sender {
     if (silentMs >= SLOW_ANSWER_MS) {
       // It is the last to know who has replaced it.
       if (target.link.current !== undefined) pool.shun(target.link.current);
-      const lanes = [...target.inFlight].flatMap(({ batches }) => batches.map(({ lane }) => lane));
-      for (const topic of new Set(lanes.map((lane) => lane.topic))) {
+      const stuck = [...target.inFlight].flatMap(({ batches }) => batches);
+      for (const batch of stuck) batch.lane.giveUp(batch);
+      for (const topic of new Set(stuck.map(({ lane }) => lane.topic))) {
         metadata.refresh(topic).then(
-          () => this.#rerouteAll(target),
+          () => this.#rerouteAll(target, stuck),
           () => undefined,
         );
       }
@@ -313,9 +329,10 @@ export class Sender {
     target.slowAlarm = alarms.after(againMs, () => this.#lookAtSlow(target));
   }
 
-  /** What waits there may have another leader by now. */
-  #rerouteAll(target: Target): void {
+  /** What waits there, or behind those batches, may have another leader by now. */
+  #rerouteAll(target: Target, stuck: readonly ProduceBatch[]): void {
     for (const lane of takeLanes(target)) this.route(lane);
+    for (const { lane } of stuck) this.route(lane);
   }
 
   #onAnswer(batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
@@ -341,7 +358,8 @@ export class Sender {
   #onError(batch: ProduceBatch, { error, outcome }: { readonly error: OttlaError; readonly outcome: Outcome }): void {
     if (batch.state === "settled") return this.route(batch.lane);
     const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
-    if (outcome !== "not appended" || !error.retriable || isGone || this.#isClosed) {
+    const isOutOfOrder = this.#isOrdered && batch.lane.isOvertaken(batch);
+    if (outcome !== "not appended" || !error.retriable || isGone || isOutOfOrder || this.#isClosed) {
       this.#fail(batch, named(batch.lane, error), outcome);
       // The topic's limit may have changed: the next batches are made to the new one.
       if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(batch.lane.topic).catch(() => {});

@@ -157,11 +157,11 @@ export class InSyncReplicas<Token, Body> {
     return since !== undefined && nowMs - since > lagMaxMs;
   }
 
-  /** -1: not known. */
+  /** Whole milliseconds; -1: not known. */
   caughtUpMsAgo(follower: FollowerProgress, nowMs: number): number {
     if (follower.durableEnd < 0) return -1;
     const since = this.#marks.behindSince(follower.durableEnd, this.#log.writtenEnd, nowMs);
-    return since === undefined ? 0 : Math.max(0, nowMs - since);
+    return since === undefined ? 0 : Math.max(0, Math.round(nowMs - since));
   }
 
   #take(record: PartitionRecord): void {

@@ -52,6 +52,46 @@ const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
   );
 const to = (partition: number) => ({ partition, value: "v" });
 
+describe("order", () => {
+  it("is kept with one request in flight when the leader changes while a batch is under way", async () => {
+    const { time, first, second, client, lead } = await setUp();
+    const producer = client.producer({ lingerMs: 0, maxInFlight: 1 });
+    await time.until(producer.send("t", { partition: 0, value: "a" }));
+    first.pause();
+    const late = producer.send("t", { partition: 0, value: "b" });
+    await time.pass(100);
+    lead(0, 2);
+    // A refusal of another partition makes the client ask who leads now.
+    lead(3, 1);
+    const other = producer.send("t", to(3));
+    await time.pass(1_000);
+    const later = producer.send("t", { partition: 0, value: "c" });
+    await time.pass(500);
+    const asked = second.of(API.METADATA).length;
+    expect(asked).toBeGreaterThan(0);
+    expect(second.of(API.PRODUCE).flatMap(({ request }) => request.entries.map(({ partition }) => partition))).toEqual([
+      3,
+    ]);
+    first.resume();
+    await time.until(Promise.all([late, later, other]));
+    expect(first.values("t", 0)).toEqual(["0", "a", "b", "c"]);
+  });
+
+  it("is kept when a batch is refused after later ones went on without it: it is not sent again", async () => {
+    const { time, first, client, lead } = await setUp();
+    const producer = client.producer({ lingerMs: 0, maxInFlight: 1 });
+    await time.until(producer.send("t", { partition: 0, value: "a" }));
+    first.pause();
+    const late = failure(producer.send("t", { partition: 0, value: "b" }));
+    await time.pass(100);
+    lead(0, 2);
+    await time.until(producer.send("t", { partition: 0, value: "c" }), 3_000);
+    first.resume();
+    expect(await time.until(late)).toMatchObject({ code: "NOT_LEADER_OR_FOLLOWER", outcome: "not appended" });
+    expect(first.values("t", 0)).toEqual(["0", "a", "c"]);
+  });
+});
+
 describe("a partition of which no replica is intact", () => {
   it("refuses what belongs there at once, appended nowhere, with what to do", async () => {
     const { time, client, lose } = await setUp();

@@ -5,6 +5,7 @@ import { createCorpus, fuzzAssemblers } from "./fuzz-target.ts";
 
 const corpus = createCorpus(7, 20);
 const MiB = 1024 * 1024;
+const KINDS = new Set<string>(["broken", "message", "incomplete"]);
 
 describe("D-25: bytes nobody vouches for", () => {
   it("8,000 mutated envelopes never throw and meet every kind of answer", () => {
@@ -24,7 +25,7 @@ describe("D-25: bytes nobody vouches for", () => {
     for (const request of corpus.requests.filter((bytes) => bytes.length < 400)) {
       for (let end = 0; end < request.length; end++) {
         const result = new RequestAssembler({ bodyBytesMax: MiB }).push(request.slice(0, end));
-        expect(result).toMatchObject({ kind: "broken", error: "BAD_ENVELOPE" });
+        if (result.kind !== "broken" || result.error !== "BAD_ENVELOPE") expect.fail(`cut at ${end}: ${result.kind}`);
       }
     }
   });
@@ -35,7 +36,8 @@ describe("D-25: bytes nobody vouches for", () => {
         const flipped = new Uint8Array(response);
         flipped[bit >> 3] = (flipped[bit >> 3] as number) ^ (1 << (bit & 7));
         const { kind } = new ResponseAssembler({ bodyBytesMax: MiB }).push(flipped);
-        expect(["broken", "message", "incomplete"]).toContain(kind);
+        // Compared here: an expectation of each of so many bits takes longer than all else.
+        if (!KINDS.has(kind)) expect.fail(`bit ${bit}: ${kind}`);
       }
     }
   });

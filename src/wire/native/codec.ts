@@ -78,7 +78,7 @@ export function encodeResponse<K extends ApiKey>(
   assert((response === null) === (header.error !== "NONE"), "an answer has either an error or a payload");
   const schema: MessageSchema<ApiTypes[K]["response"]> = version.response;
   const fault = bodyBytesFault(bodies) ?? (response === null ? undefined : schema.bodiesFault(response, bodies.length));
-  if (fault !== undefined) throw unencodable(header.api, `: ${fault}`);
+  if (fault !== undefined) throw unencodable(header.api, fault);
   const trail = new Trail();
   const payload = response === null ? null : schema.payload.encode(response, trail);
   if (payload === FAULT) throw unencodable(header.api, trail.text());
@@ -88,7 +88,7 @@ export function encodeResponse<K extends ApiKey>(
     envelope.length <= schema.bytesMax
       ? envelope
       : packResponse(header, announcement, withoutNotes(header.api, payload));
-  if (fitting.length > schema.bytesMax) throw unencodable(header.api, ` takes ${fitting.length} bytes`);
+  if (fitting.length > schema.bytesMax) throw unencodable(header.api, `it takes ${fitting.length} bytes`);
   return following.length === 0 ? [fitting] : [fitting, ...following];
 }
 
@@ -105,13 +105,16 @@ export function encodePayload<K extends ApiKey>(
   const payload = schema.payload.encode(response, trail);
   if (payload === FAULT) throw unencodable(api, trail.text());
   const packed = packPlain(payload);
-  if (packed.length + HEAD_BYTES_MAX > schema.bytesMax) throw unencodable(api, ` takes ${packed.length} bytes`);
+  if (packed.length + HEAD_BYTES_MAX > schema.bytesMax) throw unencodable(api, `it takes ${packed.length} bytes`);
   return packed;
 }
 
 /** What the state holds is beyond what an answer can: whoever let that in is at fault, not what else this process does. */
 function unencodable(api: ApiKey, why: string): OttlaError {
-  return new OttlaError("UNKNOWN_SERVER_ERROR", `the answer of api ${api} cannot be encoded${why}`);
+  return new OttlaError(
+    "UNKNOWN_SERVER_ERROR",
+    `the answer of api ${api} cannot be encoded: ${why.replace(/^\./, "")}`,
+  );
 }
 
 /** Fields before a payload, without text. */
