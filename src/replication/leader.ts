@@ -134,6 +134,8 @@ export class Leader<Token, Body> {
   durable(): void {
     this.written();
     this.#moveHighWatermark();
+    // Planted: it trusts a lease that its own clock still holds, in place of the ISR (D-10).
+    if (mutant("M32")) this.#queues.committed(this.#log.durableEnd);
   }
 
   refused(): void {

@@ -68,6 +68,13 @@ describe("the high watermark", () => {
     expect(bench.fetch(2, 0)).toContain("hw 4");
   });
 
+  test("M32: the planted bug answers acks all for what is durable on the leader alone", () => {
+    activateMutants(["M32"]);
+    const bench = leader(PAIR);
+    bench.produce("a", -1);
+    expect(bench.durable(1)).toEqual(["answer a NONE appended 0"]);
+  });
+
   test("R-40: short of replicas at the deadline, an appended batch is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND, outcome unknown", () => {
     const bench = leader(PAIR);
     bench.produce("a", -1);
