@@ -1,6 +1,7 @@
 // What must hold at every moment of a replicated partition: invariants 1 to 17 as far as a model of cores, disks and a controller shows them.
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
+import { JOINING_MAX_MS } from "../../replication/in-sync-replicas.ts";
 import { placeOf, type SimBatch } from "./batch.ts";
 import type { PlatterLog } from "./disk.ts";
 import type { ReplicationWorld } from "./world.ts";
@@ -38,6 +39,7 @@ export interface WatchedReplica {
 }
 
 const KEY = 2 ** 32;
+const TICK_MS = 500;
 
 /** Everything known of one partition. */
 class Truth {
@@ -165,6 +167,15 @@ export class ReplicationChecker {
       throw new ReplicationBroken(
         14,
         `${replica.name} counts on the ISR [${held.isr.join(" ")}], partition epoch ${record.partitionEpoch} says [${record.isr.join(" ")}]`,
+      );
+  }
+
+  /** 44: the high watermark waits for who is not in sync, for a moment only (D-8). */
+  waitsForNewcomer(replica: WatchedReplica, nodeId: NodeId, forMs: number): void {
+    if (forMs > JOINING_MAX_MS + TICK_MS)
+      throw new ReplicationBroken(
+        44,
+        `the high watermark of ${replica.name} has waited for node ${nodeId}, which is not in its ISR, for ${forMs.toFixed(0)} ms`,
       );
   }
 

@@ -380,6 +380,18 @@ export class SimController {
     return error;
   }
 
+  /** To a member of the ISR, as when a leader asks for it (D-8). */
+  moveLeadership(partition: number, leader: NodeId): void {
+    const record = this.partitions[partition];
+    if (record === undefined || !record.isr.includes(leader)) throw new RangeError(`node ${leader} is not in sync`);
+    const { isr, elr, partitionEpoch } = record;
+    const change = { partition, leader, isr, elr, isUnclean: false, isNewEpoch: false, partitionEpoch };
+    this.#propose(() => ({
+      kind: "records",
+      records: [{ type: "partition-change", version: 1, topicId: this.#topicId, changes: [change] }],
+    }));
+  }
+
   setMinIsr(minIsr: number): void {
     if (!this.isThere) return;
     this.#propose((image) =>

@@ -191,10 +191,8 @@ export class ReplicationNemesis {
     return this.#world.controller.partitionsOn(node.nodeId).every((partition) => this.#mayLose(node, partition));
   }
 
-  #replaceDisk(node: SimNode, disk: SimDisk): void {
-    node.kill();
-    for (const partition of this.#world.controller.partitionsOn(node.nodeId)) node.hurt.add(partition);
-    node.disk = disk;
+  #replaceDisk(node: SimNode, disk?: SimDisk): void {
+    node.replaceDisk(disk);
     this.#restartLater(node, 300);
   }
 
@@ -202,7 +200,7 @@ export class ReplicationNemesis {
     if (!this.#mayLoseAll(node)) return;
     this.#world.mark("disk wiped");
     this.#copies.delete(node.nodeId);
-    this.#replaceDisk(node, new SimDisk(node.disk.directory + 1, this.#world.swarm.partitions));
+    this.#replaceDisk(node);
   }
 
   #keepCopy(node: SimNode): void {

@@ -1,4 +1,5 @@
 // One simulated broker: a process that lives, dies, pauses and comes back on a disk that keeps what was synced.
+import { mutant } from "../../base/mutant.ts";
 import type { Rng } from "../../base/rng.ts";
 import type { NodeId } from "../../model/ids.ts";
 import type { RestartClaim } from "../../metadata/records.ts";
@@ -135,6 +136,13 @@ export class SimNode {
     this.kill();
     this.#world.trace(() => `node ${this.nodeId} loses power`);
     this.disk.losePower(this.#rng, kept);
+  }
+
+  /** Its disk is gone with all that was on it; there is a new one. */
+  replaceDisk(disk = new SimDisk(this.disk.directory + 1, this.#world.swarm.partitions)): void {
+    this.kill();
+    for (const partition of this.#world.controller.partitionsOn(this.nodeId)) this.hurt.add(partition);
+    this.disk = disk;
   }
 
   pause(forMs: number): void {
@@ -278,7 +286,8 @@ export class SimNode {
   /** And what was decided is known here: a leader epoch in which the replica has said nothing yet. */
   isDamageKnown(partition: number, leaderEpoch: number): boolean {
     const toldIn = this.#toldDamage.get(partition);
-    return toldIn !== undefined && leaderEpoch > toldIn && this.#knownDamage.has(partition);
+    const isDecided = toldIn !== undefined && this.#knownDamage.has(partition);
+    return isDecided && (leaderEpoch > toldIn || mutant("D-17e"));
   }
 
   damageEnded(partition: number): void {

@@ -43,9 +43,7 @@ export class Proposals {
         world.control(CONTROLLER, nodeId, () => {
           if (node.life === life) node.whenRunning(() => this.#answered(partition, proposal, error));
         });
-      world.control(nodeId, CONTROLLER, () =>
-        world.controller.alterPartition({ nodeId, brokerEpoch, partition, proposal }, reply),
-      );
+      world.propose(nodeId, () => world.controller.alterPartition({ nodeId, brokerEpoch, partition, proposal }, reply));
     }
     world.at(RETRY_MS, () => {
       if (node.life === life) node.whenRunning(() => this.#send(partition, proposal));

@@ -59,6 +59,12 @@ export class SimReplica implements WatchedReplica {
   #eligible: Eligible = new Map();
   #verdict: Verdict | undefined;
   #seenHighWatermark = 0;
+  /** What it knew to be committed before this role has been looked at. */
+  #isCompared = false;
+  /** Whatever the core does to it. */
+  #highestMark = 0;
+  /** A follower that the high watermark waits for and that is not proposed yet (D-8), and since when. */
+  #joining: { readonly nodeId: NodeId; readonly sinceMs: number } | undefined;
   #isNotifying = false;
   readonly #parked = new Map<NodeId, Parked>();
   #heldBack: Request[] = [];
@@ -115,6 +121,7 @@ export class SimReplica implements WatchedReplica {
     const { state } = this.log;
     const highWatermark = this.#platter.loadedHighWatermark as Offset;
     this.#seenHighWatermark = highWatermark;
+    this.#highestMark = highWatermark;
     this.step({
       kind: "load",
       ends: this.log.ends,
@@ -135,6 +142,7 @@ export class SimReplica implements WatchedReplica {
       else checker.followerHighWatermark(this, { from, to: highWatermark });
     }
     this.#seenHighWatermark = highWatermark;
+    this.#highestMark = Math.max(this.#highestMark, highWatermark);
   }
 
   #carryOut(effect: Effect): void {
@@ -198,7 +206,7 @@ export class SimReplica implements WatchedReplica {
   #truncate(toOffset: number): void {
     this.#world.trace(() => `${this.name} truncates ${this.log.endOffset} to ${toOffset}`);
     this.#world.mark(toOffset < this.log.endOffset ? "records truncated" : "epochs truncated");
-    this.#world.checker.truncates(this, { toOffset, highWatermark: this.core.highWatermark });
+    this.#world.checker.truncates(this, { toOffset, highWatermark: this.#highestMark });
     this.log.cut(toOffset);
     this.#whileBusy({ kind: "truncate", toOffset }, () => {
       this.step({ kind: "truncated", ends: this.log.ends, epochs: this.epochs });
@@ -296,12 +304,29 @@ export class SimReplica implements WatchedReplica {
 
   #sameEpoch(wanted: PartitionImage): void {
     if (this.record === wanted) return;
+    const before = this.record;
     this.record = wanted;
     this.step({ kind: "record", record: wanted, eligible: this.#eligible, nowMs: this.node.nowMs });
+    if (before !== undefined && this.#world.network.chance(this.#world.swarm.staleRecordChance))
+      this.#giveAgain(before);
+  }
+
+  /** R-37: a turn that was queued before. */
+  #giveAgain(record: PartitionImage): void {
+    const { node } = this;
+    const { life } = node;
+    this.#world.at(this.#world.network.below(200), () => {
+      if (node.life !== life) return;
+      node.whenRunning(() => {
+        if (this.core.role === "stand-by" || this.record?.leaderEpoch !== record.leaderEpoch) return;
+        this.step({ kind: "record", record, eligible: this.#eligible, nowMs: node.nowMs });
+      });
+    });
   }
 
   #follow(record: PartitionImage): void {
     this.record = record;
+    this.#isCompared = false;
     this.step({ kind: "follow", record, nowMs: this.node.nowMs });
     this.#roleChanged();
   }
@@ -380,9 +405,19 @@ export class SimReplica implements WatchedReplica {
     const { nowMs } = this.node;
     if (this.isDamaged) return;
     this.step({ kind: "tick", eligible: this.#eligible, nowMs });
+    this.#watchJoining(nowMs);
     const due = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs <= nowMs);
     this.#waiting = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs > nowMs);
     for (const { waiting } of due) this.step({ kind: "deadline", waiting });
+  }
+
+  /** D-8: at most 500 ms, and a tick until that is seen. */
+  #watchJoining(nowMs: number): void {
+    const { followers, isIsrChangePending } = this.core;
+    const joining = isIsrChangePending ? undefined : followers.find((one) => one.isCounted && !one.isInSync);
+    if (joining === undefined) this.#joining = undefined;
+    else if (this.#joining?.nodeId !== joining.nodeId) this.#joining = { nodeId: joining.nodeId, sinceMs: nowMs };
+    else this.#world.checker.waitsForNewcomer(this, joining.nodeId, nowMs - this.#joining.sinceMs);
   }
 
   isrChangeRefused(partitionEpoch: number, error: ErrorName): void {
@@ -498,7 +533,7 @@ export class SimReplica implements WatchedReplica {
     );
     connection.toFollower(() => {
       const { follower } = connection;
-      if (!follower.streams.isPresent(connection) && !this.#world.swarm.passesOldAnswers) return;
+      if (!follower.streams.isPresent(connection) && !this.#world.swarm.passesOldSessions) return;
       follower.replica(partition)?.step({
         kind: "fetched",
         leaderEpoch,
@@ -548,6 +583,8 @@ export class SimReplica implements WatchedReplica {
 
   #report(report: DurableReport): void {
     const { durableEnd } = report;
+    if (!this.#isCompared) this.#world.checker.followerHighWatermark(this, { from: 0, to: this.core.highWatermark });
+    this.#isCompared = true;
     this.#world.checker.reports(this, { durableEnd, platterEnd: this.#platter.state.endOffset });
     this.node.streams.report(this.partition, this.record?.leader ?? null, report);
     this.#world.onDelicate?.(this, "report");

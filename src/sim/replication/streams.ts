@@ -60,6 +60,7 @@ export class BulkConnection {
     const world = this.#world;
     const from = to === this.leader ? this.follower : this.leader;
     world.at(delayMs, () => {
+      if (world.keep(from.nodeId, to.nodeId, () => this.#runs(to, act))) return;
       if (world.isCut(from.nodeId, to.nodeId) || !this.#isAlive(to)) this.break();
       if (!this.isBroken) return this.#runs(to, act);
       if (!world.network.chance(world.swarm.lateBytesChance)) return;
@@ -202,9 +203,9 @@ export class Streams {
       this.#world.mark("old session refused");
       this.#world.trace(
         () =>
-          `${this.#node.nodeId} refuses session ${connection.brokerEpoch}/${connection.sessionId} of ${follower}, it knows ${present.brokerEpoch}/${present.sessionId}`,
+          `${this.#node.nodeId} knows better than session ${connection.brokerEpoch}/${connection.sessionId} of ${follower}: ${present.brokerEpoch}/${present.sessionId}`,
       );
-      return false;
+      return this.#world.swarm.passesOldSessions;
     }
     this.#incoming.set(follower, connection);
     if (present !== undefined) this.#node.sessionEnded(present);

@@ -48,8 +48,10 @@ export interface ReplicationSwarm {
   readonly bulkDelayMsMean: number;
   /** Chance that what was on its way on a connection that broke comes late, not never (N3). */
   readonly lateBytesChance: number;
-  /** Answers of older sessions reach the core, which must tell by itself. */
-  readonly passesOldAnswers: boolean;
+  /** What belongs to older sessions reaches the cores, which must tell by themselves. */
+  readonly passesOldSessions: boolean;
+  /** Chance that a core is given a record once more that is not the newest any more. */
+  readonly staleRecordChance: number;
   /** What a leader cannot serve yet waits for its role instead of being refused. */
   readonly holdsBack: boolean;
   readonly batchesPerAnswer: number;
@@ -103,7 +105,8 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
     isStepwise: rng.chance(0.5),
     bulkDelayMsMean: rng.pick([0.3, 1, 5, 30]),
     lateBytesChance: rng.chance(0.5) ? 0 : rng.pick([0.2, 0.8]),
-    passesOldAnswers: rng.chance(0.5),
+    passesOldSessions: rng.chance(0.5),
+    staleRecordChance: rng.chance(0.5) ? 0 : 0.3,
     holdsBack: rng.chance(0.5),
     batchesPerAnswer: rng.pick([1, 3, 20]),
     writeMs: rng.pick([0.05, 0.3, 2]),

@@ -42,6 +42,7 @@ export class ReplicationWorld {
     left.timeMs === right.timeMs ? left.sequence < right.sequence : left.timeMs < right.timeMs,
   );
   readonly #cuts = new Set<number>();
+  readonly #held = new Map<number, (() => void)[]>();
   #sequence = 0;
   #sessions = 0;
   #batches = 0;
@@ -120,6 +121,38 @@ export class ReplicationWorld {
 
   isCut(from: number, to: number): boolean {
     return this.#cuts.size > 0 && this.#cuts.has(from * 1024 + to);
+  }
+
+  /** Wishes for other ISRs stay on their way to the controller. */
+  holdsProposals = false;
+  #proposals: (() => void)[] = [];
+
+  propose(from: number, act: () => void): void {
+    if (this.holdsProposals) this.#proposals.push(act);
+    else this.control(from, CONTROLLER, act);
+  }
+
+  letProposalsGo(): void {
+    this.holdsProposals = false;
+    for (const act of this.#proposals.splice(0)) act();
+  }
+
+  /** What goes this way on bulk connections stays where it is, until it is let go. */
+  hold(from: number, to: number): void {
+    this.#held.set(from * 1024 + to, this.#held.get(from * 1024 + to) ?? []);
+  }
+
+  letGo(from: number, to: number): void {
+    const acts = this.#held.get(from * 1024 + to) ?? [];
+    this.#held.delete(from * 1024 + to);
+    for (const act of acts) act();
+  }
+
+  /** False: it is not held, and has arrived. */
+  keep(from: number, to: number, act: () => void): boolean {
+    const acts = this.#held.size === 0 ? undefined : this.#held.get(from * 1024 + to);
+    acts?.push(act);
+    return acts !== undefined;
   }
 
   delayMs(meanMs: number): number {
