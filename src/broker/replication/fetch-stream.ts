@@ -329,6 +329,8 @@ export class FetchStream {
   /** What one batch is wrong in is no reason to take the others: the partition asks again (B-19). */
   #takeBatches(followed: Followed, row: AnswerRow, bodies: readonly Uint8Array[]): void {
     const { checksum, counters, logger } = this.#deps;
+    // Came too late: nothing of it is kept, and it is asked for again when there is room. So the store's bound is passed by one partition's answer.
+    if (bodies.length > 0 && !this.#deps.hasRoom()) return this.#markDirty(followed);
     const runs: FetchedBatch<Uint8Array>[] = [];
     let fault: string | undefined;
     for (const body of bodies) {

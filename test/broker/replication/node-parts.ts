@@ -59,6 +59,7 @@ export interface NodeParts {
   readonly replicas: ReplicaManager;
   readonly replication: Replication;
   readonly accountant: Accountant;
+  readonly metrics: SimMetrics;
 }
 
 /** The ports of one process. */
@@ -121,7 +122,7 @@ export async function startNode(place: NodePlace, around: NodeSurroundings): Pro
     timers.after(TICK_MS, tick);
   };
   timers.after(TICK_MS, tick);
-  return { incarnation, store, replicas, replication, accountant };
+  return { incarnation, store, replicas, replication, accountant, metrics: process.metrics };
 }
 
 async function openStore(process: Process): Promise<LogStore> {
