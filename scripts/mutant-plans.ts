@@ -9,17 +9,21 @@ export interface MutantPlan {
   /** Seeds to try before it counts as not caught. */
   readonly budget: number;
   readonly knownSeed: number;
+  readonly scene: "disk" | "replicas";
+  /** In the scene of replicas: what this one needs besides. */
+  readonly faults?: Partial<SwarmConfig["faults"]>;
 }
 
 export const MUTANTS: readonly MutantPlan[] = [
-  { id: "M1", about: "acks=all answered when only written", invariants: [1, 16], budget: 500, knownSeed: 7002 },
-  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 7001 },
+  { id: "M1", about: "acks=all answered when only written", invariants: [1, 16], budget: 500, knownSeed: 7002, scene: "disk" },
+  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 7001, scene: "disk" },
   {
     id: "M19c",
     about: "journal dropped before images and superblock are durable",
     invariants: [1, 2, 16],
     budget: 500,
     knownSeed: 7002,
+    scene: "disk",
   },
   {
     id: "M20",
@@ -27,22 +31,83 @@ export const MUTANTS: readonly MutantPlan[] = [
     invariants: [16, 42],
     budget: 500,
     knownSeed: 7000,
+    scene: "disk",
   },
 ];
 
 /** Seeds tried from the known one on: a change of the code moves what a seed does. */
 export const KNOWN_BUDGET = 25;
 
-/** What the stored seeds run as: one node that loses its power about once a second, so that each takes a second. Fresh seeds run as they are drawn. */
-export function knownScene(swarm: SwarmConfig): SwarmConfig {
-  const quiet = { controllerDeathMs: 0, correlatedLossMs: 0, rotMs: 0, wipeMs: 0, oldDiskMs: 0 };
+const QUIET: SwarmConfig["faults"] = {
+  processDeathMs: 0,
+  powerLossMs: 0,
+  crashInRecovery: 0,
+  failedSyncMs: 0,
+  fullDiskMs: 0,
+  cutMs: 0,
+  slowLinkMs: 0,
+  lateBytesMs: 0,
+  partitionMs: 0,
+  pauseMs: 0,
+  clockMs: 0,
+  controllerDeathMs: 0,
+  correlatedLossMs: 0,
+  rotMs: 0,
+  wipeMs: 0,
+  oldDiskMs: 0,
+  quickRestart: 0,
+  leaderDeathMs: 0,
+  orderedRestartMs: 0,
+  slowDiskMs: 0,
+  partitionRotMs: 0,
+  journalRotMs: 0,
+  unreadableMs: 0,
+  recklessness: 0,
+};
+
+/** What the stored seeds run as, so that each takes a second; fresh seeds run as they are drawn. */
+export function knownScene(plan: MutantPlan): (swarm: SwarmConfig) => SwarmConfig {
+  return plan.scene === "disk" ? diskScene : (swarm) => replicaScene(swarm, plan.faults ?? {});
+}
+
+/** One node that loses its power about once a second. */
+function diskScene(swarm: SwarmConfig): SwarmConfig {
+  const { crashInRecovery, fullDiskMs, cutMs } = swarm.faults;
   const failedSyncMs = swarm.faults.failedSyncMs === 0 ? 3000 : swarm.faults.failedSyncMs;
   return {
     ...swarm,
     cluster: { voters: 1, observers: 0 },
     operator: NO_OPERATOR,
     replicasMax: 1,
-    faults: { ...swarm.faults, ...quiet, powerLossMs: 1000, failedSyncMs },
+    faults: { ...QUIET, crashInRecovery, fullDiskMs, cutMs, powerLossMs: 1000, failedSyncMs },
     clients: swarm.clients.map((client) => ({ ...client, acks: ["all"] as const })),
+  };
+}
+
+/** Three nodes with all replicas of a few partitions, whose leaders die and are cut off. */
+function replicaScene(swarm: SwarmConfig, faults: Partial<SwarmConfig["faults"]>): SwarmConfig {
+  return {
+    ...swarm,
+    safetyMs: 10_000,
+    restartAtMs: 5000,
+    cluster: { voters: 3, observers: 0 },
+    operator: NO_OPERATOR,
+    replicasMax: 3,
+    topics: 1,
+    partitionsMax: 2,
+    deleteTopicMs: 0,
+    metadata: { ...swarm.metadata, clients: 1 },
+    clients: swarm.clients.slice(0, 2),
+    faults: {
+      ...QUIET,
+      processDeathMs: 3000,
+      leaderDeathMs: 2000,
+      partitionMs: 2500,
+      cutMs: 1000,
+      lateBytesMs: 1000,
+      quickRestart: 0.5,
+      ...faults,
+    },
+    broker: { ...swarm.broker, "replica.lag.time.max.ms": 1000 },
   };
 }

@@ -25,7 +25,7 @@ interface Outcome {
 
 async function hunt(host: SimHost, plan: MutantPlan, first: number): Promise<Outcome> {
   const budget = values.known ? KNOWN_BUDGET : plan.budget;
-  const options = values.known ? { adjust: knownScene } : {};
+  const options = values.known ? { adjust: knownScene(plan) } : {};
   const unclean: number[] = [];
   for (let seed = first; seed < first + budget; seed++) {
     activateMutants([]);

@@ -11,6 +11,7 @@ import { type HistoryEvent, type PartitionName, partitionName } from "./history.
 import type { DurableClaim, ReplicaWatch } from "./replicas/replica-watch.ts";
 import type { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
+import { provenPartOf, type Stretch } from "./journal-rot.ts";
 import { type CopyOptions, type LogContent, type PlatterEnd, readCopy, recoverCopy } from "./platter.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";
 import type { SwarmConfig } from "./swarm.ts";
@@ -229,6 +230,16 @@ export class SimCluster {
   /** Registered anew since the metadata was like that: its disk of that time has an older broker epoch (D-6). */
   brokerEpochOf(node: SimNode): number {
     return this.#parts.watch.image.broker(node.id)?.confirmedEpoch ?? -1;
+  }
+
+  /** Where its journal may rot within the atlas. */
+  provenJournalOf(node: SimNode): Stretch | undefined {
+    return provenPartOf(node.disk.image, node.config["data.dir"], this.#parts.world.checksum);
+  }
+
+  /** Bits of its journal turned over: any of its logs may be found damaged by the next start. */
+  journalSpoilt(node: SimNode): void {
+    this.#parts.replicas.journalSpoilt(node.id);
   }
 
   /** What each of its replicas took for durable. */

@@ -53,6 +53,8 @@ export interface FaultRates {
   readonly slowDiskMs: number;
   /** D5, in files of partitions. */
   readonly partitionRotMs: number;
+  /** D5, in the journal. */
+  readonly journalRotMs: number;
   /** D8: a page of a segment that cannot be read. */
   readonly unreadableMs: number;
   /** More than 0: D5, D8 and D11 may take the last good copy of a partition. */
@@ -140,6 +142,7 @@ const SEVERAL_NEEDED = {
   oldDiskMs: 0,
   leaderDeathMs: 0,
   partitionRotMs: 0,
+  journalRotMs: 0,
   unreadableMs: 0,
   recklessness: 0,
 };
@@ -169,6 +172,7 @@ function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
     oldDiskMs: rate(rng, 5000, 20_000),
     leaderDeathMs: rate(rng, 1500, 10_000),
     partitionRotMs: rate(rng, 3000, 15_000),
+    journalRotMs: rate(rng, 3000, 15_000),
     unreadableMs: rate(rng, 3000, 15_000),
     recklessness: rng.chance(0.1) ? 1 : 0,
   };

@@ -32,6 +32,7 @@ export class DiskFaults {
     ground.every(faults.oldDiskMs, "old disk", () => this.#ageDisk());
     ground.every(faults.slowDiskMs, "slow disk", () => this.#slowDown());
     ground.every(faults.partitionRotMs, "rot of a partition", () => this.#rotPartition());
+    ground.every(faults.journalRotMs, "rot of a journal", () => this.#rotJournal());
     ground.every(faults.unreadableMs, "unreadable page", () => this.#makeUnreadable());
   }
 
@@ -101,6 +102,25 @@ export class DiskFaults {
         world.note(node.name, "rot", `${path} @${position} of ${sizeBytes}`);
         node.disk.image.flipBit(path, position, rng.below(8));
         cluster.logSpoilt(node, partition);
+      }
+      this.#bringBack(node);
+    });
+  }
+
+  /** D5, at rest, in the journal: the logs that no checkpoint proves are damaged then. */
+  #rotJournal(): void {
+    const { rng, cluster, world } = this.#ground;
+    const node = this.#spared();
+    if (node === undefined) return;
+    this.#takeDown(node);
+    this.#ground.later(rng.between(20, 2000), "rot of a journal", () => {
+      const proven = cluster.provenJournalOf(node);
+      if (proven !== undefined) {
+        const position = rng.between(proven.from, proven.to - 1);
+        world.countFault("D5 bit flip in a journal");
+        world.note(node.name, "rot", `${proven.path} @${position} of [${proven.from}, ${proven.to})`);
+        node.disk.image.flipBit(proven.path, position, rng.below(8));
+        cluster.journalSpoilt(node);
       }
       this.#bringBack(node);
     });

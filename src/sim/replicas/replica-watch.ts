@@ -43,6 +43,8 @@ export class ReplicaWatch {
   readonly #waiting = new WeakMap<ProduceEntry, WaitingProduce<ProduceEntry>>();
   /** Replicas of which bits turned over, or pages became unreadable, and nothing has shown it yet: node and partition. */
   readonly #spoilt = new Set<string>();
+  /** Those that a start may find damaged, because the journal is. */
+  readonly #inSpoiltJournal = new Set<string>();
   /** Logs that were found damaged: node, partition and log id. One is found again by each process until it is dropped. */
   readonly #damaged = new Set<string>();
   readonly #toldOf = new WeakSet<Replica["log"]>();
@@ -158,7 +160,8 @@ export class ReplicaWatch {
 
   /** The node's disk is another one, or of an older time. */
   diskLost(node: NodeId): void {
-    for (const key of [...this.#spoilt]) if (key.startsWith(`${node} `)) this.#spoilt.delete(key);
+    for (const keys of [this.#spoilt, this.#inSpoiltJournal])
+      for (const key of [...keys]) if (key.startsWith(`${node} `)) keys.delete(key);
     for (const watched of this.#partitions.values()) this.#judge(watched, (truth) => truth.lost(node));
   }
 
@@ -167,8 +170,16 @@ export class ReplicaWatch {
     this.#spoilt.add(`${node} ${partition}`);
   }
 
+  /** Damage of its log was planted, and nothing has shown it yet. */
   isSpoilt(node: NodeId, partition: PartitionName): boolean {
-    return this.#spoilt.has(`${node} ${partition}`);
+    const key = `${node} ${partition}`;
+    return this.#spoilt.has(key) || this.#inSpoiltJournal.has(key);
+  }
+
+  /** Bits of its journal turned over: its next start may find any of its logs damaged. */
+  journalSpoilt(node: NodeId): void {
+    for (const { truth } of this.#partitions.values())
+      if (truth.replicas.has(node)) this.#inSpoiltJournal.add(`${node} ${truth.name}`);
   }
 
   probeOf(node: NodeId, process: string): ReplicaProbe {
@@ -208,6 +219,7 @@ export class ReplicaWatch {
   #load(truth: PartitionTruth, node: NodeId, event: Extract<Event, { kind: "load" }>): void {
     const { ends, startOffset, epochs, highWatermark } = event;
     const { endOffset, durableEnd } = ends;
+    this.#inSpoiltJournal.delete(`${node} ${truth.name}`);
     truth.opened(node, { startOffset, endOffset, durableEnd, epochs, highWatermark });
   }
 
@@ -303,7 +315,9 @@ export class ReplicaWatch {
     if (this.#toldOf.has(log)) return true;
     this.#toldOf.add(log);
     const key = `${node} ${watched.truth.name} ${log.logId}`;
-    const isPlanted = this.#damaged.has(key) || this.#spoilt.delete(`${node} ${watched.truth.name}`);
+    const isPlanted = this.#damaged.has(key) || this.isSpoilt(node, watched.truth.name);
+    this.#spoilt.delete(`${node} ${watched.truth.name}`);
+    this.#inSpoiltJournal.delete(`${node} ${watched.truth.name}`);
     if (isPlanted) this.#damaged.add(key);
     else if (!seen.isInDoubt)
       throw new ReplicaBroken(16, `${watched.truth.name}: node ${node} found it damaged: ${log.damage.reason}`);
