@@ -199,7 +199,7 @@ export class Follower<Token, Body> {
   #diverged(theirs: Divergence): void {
     const { epochs, endOffset } = this.#log;
     this.#isValidated = false;
-    this.#reportedEnd = -1;
+    if (!mutant("D-3")) this.#reportedEnd = -1;
     const ours = epochs.endOffsetFor(theirs.epoch, endOffset);
     let to = endOffset as number;
     if (ours !== undefined) to = Math.min(to, ours.endOffset);
