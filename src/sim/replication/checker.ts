@@ -267,6 +267,13 @@ export class ReplicationChecker {
     for (const member of record.elr) this.#holds(member, partition, "ELR");
   }
 
+  /** Its disk has less than before. */
+  lost(nodeId: NodeId): void {
+    for (const [partition, { record }] of this.#truths.entries())
+      if (record !== undefined && (record.isr.includes(nodeId) || record.elr.includes(nodeId)))
+        this.#holds(nodeId, partition, record.isr.includes(nodeId) ? "ISR" : "ELR");
+  }
+
   #holds(member: NodeId, partition: number, list: string): void {
     if (this.#world.node(member).hurt.has(partition)) return;
     const { committed, committedEnd } = this.#truth(partition);

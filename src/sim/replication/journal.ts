@@ -93,6 +93,8 @@ export class SimJournal {
     this.#world.at(this.#syncMs(), () => {
       if (this.#node.life !== life) return;
       this.#node.disk.sync(count);
+      const isLess = this.#written.slice(0, count).some(({ op }) => op.kind === "truncate" || op.kind === "reset");
+      if (isLess) this.#world.checker.lost(this.#node.nodeId);
       this.#node.whenRunning(() => this.#synced(count));
     });
   }

@@ -86,10 +86,7 @@ export class ReplicationNemesis {
       case "pauseLeader":
         return this.#pause(this.#leader() ?? one);
       case "slowDisk":
-        one.syncFactor = this.#rng.pick([10, 100, 1000]);
-        return this.#later(2000, () => {
-          one.syncFactor = 1;
-        });
+        return this.#slowDown(this.#rng.chance(0.5) ? (this.#leader() ?? one) : one);
       case "fullDisk":
         one.isDiskFull = true;
         return this.#later(500, () => {
@@ -174,6 +171,13 @@ export class ReplicationNemesis {
   }
 
   // --- disks
+
+  #slowDown(node: SimNode): void {
+    node.syncFactor = this.#rng.pick([10, 100, 1000]);
+    this.#later(this.#rng.pick([1000, 5000]), () => {
+      node.syncFactor = 1;
+    });
+  }
 
   /**
    * The fault atlas: what `node` has of the partition may be destroyed while somebody else who counts has everything, and can come back with it.

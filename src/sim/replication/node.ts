@@ -110,6 +110,7 @@ export class SimNode {
     const { disk } = this;
     disk.sync(disk.kernel.length);
     disk.hadPowerLoss = false;
+    this.#world.checker.lost(this.nodeId);
     for (const partition of this.#world.controller.partitionsOn(this.nodeId))
       this.#replicas.set(partition, new SimReplica(this.#world, this, partition));
     this.#register();
@@ -136,6 +137,7 @@ export class SimNode {
     this.kill();
     this.#world.trace(() => `node ${this.nodeId} loses power`);
     this.disk.losePower(this.#rng, kept);
+    this.#world.checker.lost(this.nodeId);
   }
 
   /** Its disk is gone with all that was on it; there is a new one. */
@@ -322,8 +324,9 @@ export class SimNode {
   }
 
   isForgiven(partition: number): void {
-    if (this.hurt.delete(partition))
-      this.lostIn.set(partition, this.#world.controller.partitions[partition]?.partitionEpoch ?? 0);
+    if (!this.hurt.delete(partition)) return;
+    this.lostIn.set(partition, this.#world.controller.partitions[partition]?.partitionEpoch ?? 0);
+    this.#world.checker.lost(this.nodeId);
   }
 
   // --- an ordered stop

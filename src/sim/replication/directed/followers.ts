@@ -1,4 +1,5 @@
 // Stories about followers: what they report, what they cut, what they keep.
+import { CONTROLLER } from "../world.ts";
 import type { DirectedSchedule, Stage } from "./stage.ts";
 
 const committed = (stage: Stage): number => stage.world.checker.committedEnd(0);
@@ -77,6 +78,7 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
      */
     mutant: "M14",
     invariants: [9, 13],
+    options: { sessionMs: 60_000, lagMaxMs: 5_000, isStepwise: false },
     play: (stage) => {
       stage.produce(1);
       stage.until(() => stage.replica(2).core.highWatermark === 1 && stage.replica(3).core.highWatermark === 1);
@@ -85,17 +87,19 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
       stage.produce(1);
       stage.until(() => stage.replica(2).log.durableEnd === 2);
       stage.run(5);
-      stage.node(1).pause(400);
-      // The controller moves the leadership to node 3, and back.
+      stage.world.cut(CONTROLLER, 1);
       stage.world.controller.moveLeadership(0, stage.node(3).nodeId);
       stage.leads(3);
-      stage.until(() => stage.replica(2).log.endOffset === 1);
-      stage.holdBetween(2, 3);
+      stage.until(() => stage.replica(2).log.endOffset === 1 && !stage.replica(2).core.isCutting);
       stage.world.controller.moveLeadership(0, stage.node(1).nodeId);
+      stage.run(20);
+      stage.world.mend(CONTROLLER, 1);
       stage.leads(1);
-      stage.node(2).pause(500);
+      stage.letGoBetween(1, 3);
+      stage.until(() => stage.replica(3).log.durableEnd === 2);
+      stage.run(5);
       stage.world.letGo(2, 1);
-      stage.run(450);
+      stage.run(50);
     },
   },
   {
@@ -105,27 +109,30 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
      */
     mutant: "D-3",
     invariants: [9, 13],
+    options: { sessionMs: 60_000, lagMaxMs: 60_000 },
     play: (stage) => {
-      stage.node(1).syncFactor = 4_000;
       stage.produce(1);
-      stage.holdBetween(1, 2);
-      stage.holdBetween(1, 3);
+      stage.until(() => committed(stage) === 1);
+      stage.node(1).syncFactor = 3_000;
+      // The others never get what node 1 appends now.
+      for (const other of [2, 3]) stage.world.cut(1, other);
       stage.produce(1);
-      stage.run(1);
+      stage.run(5);
+      for (const other of [2, 3]) stage.world.hold(other, 1);
+      stage.world.heal();
       stage.world.controller.moveLeadership(0, stage.node(2).nodeId);
       stage.leads(2);
       stage.until(() => stage.replica(1).core.role === "follower");
+      stage.run(300);
+      stage.until(() => stage.replica(1).log.durableEnd === 2);
       stage.run(5);
-      stage.world.letGo(1, 2);
-      stage.until(() => stage.replica(1).log.durableEnd > 0);
-      stage.run(5);
-      stage.produce(2);
-      stage.produce(2);
-      stage.run(5);
-      stage.node(1).syncFactor = 100_000;
+      stage.node(1).syncFactor = 1;
       stage.world.letGo(2, 1);
-      stage.letGoBetween(1, 3);
-      stage.run(1_000);
+      stage.until(() => stage.replica(1).log.endOffset === 1 && !stage.replica(1).core.isCutting);
+      stage.run(20);
+      stage.node(1).syncFactor = 100_000;
+      stage.produce(2);
+      stage.run(100);
     },
   },
   {
@@ -147,7 +154,7 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
     play: (stage) => {
       startedUncleanly(stage);
       stage.node(3).start();
-      stage.until(() => stage.replica(3).isDamaged);
+      stage.until(() => stage.node(3).replica(0)?.isDamaged === true);
       stage.until(() => !stage.replica(3).isDamaged && stage.isInSync(3));
       // More than once was committed, and of that the leader does not get its own part synced.
       stage.node(2).syncFactor = 100_000;

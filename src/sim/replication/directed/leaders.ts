@@ -141,16 +141,15 @@ export const LEADER_SCHEDULES: readonly DirectedSchedule[] = [
     invariants: [8],
     play: (stage) => {
       stage.node(1).syncFactor = 3_000;
-      stage.holdBetween(1, 2);
-      stage.holdBetween(1, 3);
+      holdFromOne(stage);
       stage.produce(1);
       stage.run(0.5);
       stage.node(1).pause(2_000);
+      // Its disk is done before anybody has told it.
+      stage.cutFromController(1);
       stage.leads(2);
       stage.produce(2);
       stage.until(() => committed(stage) === 1);
-      // Its disk is done before anybody has told it.
-      stage.cutFromController(1);
       stage.run(3_000);
     },
   },
@@ -173,26 +172,24 @@ export const LEADER_SCHEDULES: readonly DirectedSchedule[] = [
     },
   },
   {
-    // It keeps pace, is about to join, and then its disk stands still.
+    // It keeps pace, is about to join, and then stands still.
     mutant: "D-8w",
     invariants: [44],
-    options: { lagMaxMs: 5_000 },
+    options: { sessionMs: 60_000 },
     play: (stage) => {
-      stage.world.hold(3, 1);
-      for (let count = 0; count < 40; count++) {
-        stage.produce(1);
-        stage.run(200);
-      }
+      stage.holdBetween(1, 3);
+      stage.produce(1);
       stage.until(() => !stage.isInSync(3));
-      stage.node(3).syncFactor = 40;
-      stage.world.letGo(3, 1);
+      stage.node(3).syncFactor = 100;
+      for (let count = 0; count < 20; count++) stage.produce(1);
+      stage.letGoBetween(1, 3);
+      let steps = 0;
       stage.until(() => {
-        stage.produce(1);
-        stage.run(3);
+        if (steps++ % 15 === 0) stage.produce(1);
         const { followers, isIsrChangePending } = stage.replica(1).core;
         return !isIsrChangePending && followers.some(({ isCounted, isInSync }) => isCounted && !isInSync);
       }, 20_000);
-      slow(stage, 3);
+      stage.node(3).pause(10_000);
       stage.run(3_000);
     },
   },

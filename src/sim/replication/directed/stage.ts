@@ -145,9 +145,11 @@ export class Stage {
   }
 
   unfenced(number: number): void {
-    this.until(
-      () => this.world.controller.image.active.get(this.node(number).nodeId) === this.node(number).brokerEpoch,
-    );
+    const { nodeId } = this.node(number);
+    this.until(() => {
+      const { brokerEpoch } = this.node(number);
+      return brokerEpoch !== undefined && this.world.controller.image.active.get(nodeId) === brokerEpoch;
+    });
   }
 }
 
