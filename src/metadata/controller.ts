@@ -39,6 +39,7 @@ export {
   alterPartition,
   decideAlterPartition,
   decideBalance,
+  decideRelief,
   decideDamage,
   decideElections,
   isCounted,

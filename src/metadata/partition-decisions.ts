@@ -310,6 +310,37 @@ export function decideBalance(image: MetadataImage, { max, isSteady }: BalanceWi
   return accepted(...changes.records);
 }
 
+export interface ReliefWish {
+  /** Bound of one command. */
+  readonly max: number;
+  /** Their disks take nothing more. */
+  readonly full: Iterable<NodeId>;
+  /** Such a broker has room, and is there. */
+  readonly isFit: (nodeId: NodeId) => boolean;
+}
+
+/** A leader that takes nothing is led by another one in sync that does; where there is none it goes on leading, for those who read. */
+export function decideRelief(image: MetadataImage, { max, full, isFit }: ReliefWish): Decision {
+  const changes = new PartitionChanges();
+  const fit = new Map<NodeId, boolean>();
+  const isHeir = (nodeId: NodeId): boolean => {
+    const isKnownFit = fit.get(nodeId) ?? (image.active.has(nodeId) && isFit(nodeId));
+    fit.set(nodeId, isKnownFit);
+    return isKnownFit;
+  };
+  for (const nodeId of full) {
+    if (image.ledCount(nodeId) === 0) continue;
+    for (const { topic, partition } of image.partitionsOn(nodeId)) {
+      if (changes.count >= max || changes.isFull) break;
+      const { leader, isr, elr, replicas } = partition;
+      if (leader !== nodeId || topic.isDeleting) continue;
+      const heir = replicas.find((node) => node !== nodeId && isr.includes(node) && isHeir(node));
+      if (heir !== undefined) changes.add(topic.topicId, partition, { leader: heir, isr, elr });
+    }
+  }
+  return accepted(...changes.records);
+}
+
 function placeOf(image: MetadataImage, { topicId, partition }: PartitionRef): Place | undefined {
   const topic = image.topic(topicId);
   const found = topic?.partitions[partition];

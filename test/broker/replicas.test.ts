@@ -161,6 +161,32 @@ describe("a leader that dies", () => {
   });
 });
 
+describe("a leader whose disk is full", () => {
+  test("hands its partitions to another one in sync that has room, and is not given them back while it is full", async () => {
+    const { cluster, topicId } = await started();
+    const controller = await cluster.controller();
+    // One that does not decide: it would step down first.
+    const topics = await cluster.createReplicated("u", { partitions: 3 });
+    const [victim = 0] = [1, 2, 3].filter((nodeId) => nodeId !== controller);
+    const index = (await cluster.leaders(controller, "u")).indexOf(victim);
+    const { disk } = cluster.node(victim);
+    disk.faults.foreignBytes = 2 ** 31;
+    const filledMs = cluster.world.nowMs;
+    await cluster.until("another one leads", async () => (await cluster.partition("u", index)).leader !== victim);
+    expect(cluster.world.nowMs - filledMs).toBeLessThan(4_000);
+    const { leader } = await cluster.partition("u", index);
+    const other = await cluster.client(leader);
+    const sent = await other.produce(topics, batchOf(["a"]), { partition: index, timeoutMs: 20_000 });
+    expect(sent).toMatchObject({ error: "NONE", baseOffset: 0 });
+    await cluster.world.runFor(10_000);
+    expect(await cluster.leaders(controller, "u")).not.toContain(victim);
+    expect((await cluster.partition("t")).leader).not.toBe(victim);
+    expect(cluster.replica(leader, topicId).core.role).not.toBe("stand-by");
+    disk.faults.foreignBytes = 0;
+    await cluster.until("it leads again", async () => (await cluster.partition("u", index)).leader === victim, 90_000);
+  });
+});
+
 describe("an ordered stop of the leader", () => {
   test("R-62: hands over all that was answered for acks 1, and the others lead before it is gone", async () => {
     const { cluster, topicId, leader, followers } = await started();

@@ -1,7 +1,13 @@
 // Partitions of several replicas: who is in sync, eligible and leads after each event (R-34, R-53 to R-61, D-5, D-6, D-8, D-17).
 import { describe, expect, test } from "vitest";
 import type { DirectoryId } from "../../src/model/ids.ts";
-import { decideAlterPartition, decideBalance, decideDamage, decideElections } from "../../src/metadata/controller.ts";
+import {
+  decideAlterPartition,
+  decideBalance,
+  decideDamage,
+  decideElections,
+  decideRelief,
+} from "../../src/metadata/controller.ts";
 import { History, faultsOf, node, replayed, uuid } from "./support.ts";
 
 const NOTHING = { kind: "records", records: [] };
@@ -454,5 +460,31 @@ describe("balance", () => {
     expect(decideBalance(history.image, { max: 1_000, isSteady })).toEqual(NOTHING);
     expect(asked).toBe(0);
     expect([...history.image.astray()]).toEqual([]);
+  });
+});
+
+describe("relief", () => {
+  const relief = (history: History, full: readonly number[], max = 9) =>
+    decideRelief(history.image, { max, full: full.map(node), isFit: (nodeId) => !full.includes(nodeId) });
+
+  test("what a broker with a full disk leads goes to others in sync that have room, so many at once", () => {
+    const history = History.started([1, 2, 3]);
+    history.create("a", { partitions: 6, replicationFactor: 3 });
+    history.take(relief(history, [1], 1));
+    expect(history.leaders("a").filter((leader) => leader === 1)).toHaveLength(1);
+    history.take(relief(history, [1]));
+    expect(history.leaders("a")).not.toContain(1);
+    expect(relief(history, [1])).toEqual(NOTHING);
+  });
+
+  test("never to one that is not in sync, fenced, or full as well", () => {
+    const history = History.started([1, 2, 3]);
+    history.create("a", { replicationFactor: 3 });
+    history.alter("a", 0, [1, 3]);
+    expect(relief(history, [1, 3])).toEqual(NOTHING);
+    history.take(relief(history, [1]));
+    expect(history.leaders("a")).toEqual([3]);
+    history.fence(1);
+    expect(relief(history, [3])).toEqual(NOTHING);
   });
 });

@@ -1,6 +1,7 @@
-// Gives leaderships back to first replicas that are in sync again, so that a restarted broker leads its share. A round costs what is led by another
-// than its first replica.
-import { decideBalance } from "../../metadata/controller.ts";
+// Gives leaderships back to first replicas that are in sync again, so that a restarted broker leads its share, and takes them from brokers whose disks
+// are full. A round costs what is led by another than its first replica, and what brokers with a full disk have.
+import { type Decision, decideBalance, decideRelief } from "../../metadata/controller.ts";
+import type { MetadataImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Logger } from "../../ports/logger.ts";
@@ -19,14 +20,18 @@ export interface BalancerDeps {
   readonly run: (work: Promise<unknown>) => void;
   /** It was not heard of lately. */
   readonly isQuiet: (nodeId: NodeId) => boolean;
+  /** Brokers that take nothing for want of space, as they told. */
+  readonly full: () => ReadonlySet<NodeId>;
 }
 
 /** A round moves at most these: each of them halts its producers for a moment. */
 const MOVES_MAX = 1_000;
 /** So long it must have been there. */
 const STEADY_MS = 2_000;
-/** D-8: a broker that gave leaderships away because its disk was behind is not given them back for so long. */
+/** A broker that gave leaderships away because its disk was behind (D-8), or full, is not given them back for so long. */
 const REST_MS = 60_000;
+/** Its partitions take nothing meanwhile. */
+const RELIEF_EVERY_MS = 500;
 
 export class Balancer {
   readonly #deps: BalancerDeps;
@@ -35,6 +40,7 @@ export class Balancer {
   readonly #notBeforeMs = new Map<NodeId, number>();
   #beganMs = 0;
   #lastMs = 0;
+  #relievedMs = 0;
   #isUnderWay = false;
 
   constructor(deps: BalancerDeps, options: BalanceOptions) {
@@ -67,30 +73,51 @@ export class Balancer {
   }
 
   tick(): void {
-    const { clock, quorum, run } = this.#deps;
+    const { clock, full } = this.#deps;
     const nowMs = clock.monoMs();
-    if (!this.#options.isEnabled || this.#isUnderWay || nowMs - this.#lastMs < this.#options.everyMs) return;
+    if (full().size > 0 && nowMs - this.#relievedMs >= RELIEF_EVERY_MS) {
+      this.#relievedMs = nowMs;
+      this.#move("leaders_relieved", (image) => this.#relief(image));
+    }
+    if (!this.#options.isEnabled || nowMs - this.#lastMs < this.#options.everyMs) return;
     this.#lastMs = nowMs;
-    const now = decideBalance(quorum.image, this.#wish(nowMs));
+    this.#move("leaders_balanced", (image) => decideBalance(image, this.#wish(clock.monoMs())));
+  }
+
+  #move(event: string, decide: (image: MetadataImage) => Decision): void {
+    const { quorum, run } = this.#deps;
+    if (this.#isUnderWay) return;
+    const now = decide(quorum.image);
     if (now.kind === "refused" || now.records.length === 0) return;
     this.#isUnderWay = true;
     run(
-      this.#balance().finally(() => {
+      this.#propose(event, decide).finally(() => {
         this.#isUnderWay = false;
       }),
     );
   }
 
-  async #balance(): Promise<void> {
-    const { quorum, clock, logger } = this.#deps;
-    const decision = await quorum.propose((image) => decideBalance(image, this.#wish(clock.monoMs())));
+  async #propose(event: string, decide: (image: MetadataImage) => Decision): Promise<void> {
+    const { quorum, logger } = this.#deps;
+    const decision = await quorum.propose(decide);
     // Refused: the next round sees what is left to do.
     if (decision.kind === "refused") return;
     const moved = decision.records.reduce(
       (sum, record) => sum + (record.type === "partition-change" ? record.changes.length : 0),
       0,
     );
-    if (moved > 0) logger.info("leaders_balanced", { partitions: moved });
+    if (moved > 0) logger.info(event, { partitions: moved });
+  }
+
+  #relief(image: MetadataImage): Decision {
+    const { full, isQuiet } = this.#deps;
+    const them = full();
+    for (const nodeId of them) this.movedAway(nodeId);
+    return decideRelief(image, {
+      max: MOVES_MAX,
+      full: them,
+      isFit: (nodeId) => !them.has(nodeId) && !isQuiet(nodeId),
+    });
   }
 
   #wish(nowMs: number): Parameters<typeof decideBalance>[1] {

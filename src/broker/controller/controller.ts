@@ -94,7 +94,8 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     this.#isrChanges = new IsrChanges({ quorum, logger, run, isDamaged, onMovedAway });
     this.#elections = new LeaderElections({ quorum, logger, isDamaged });
     const isQuiet = (nodeId: NodeId) => this.isQuiet(nodeId);
-    this.#balancer = new Balancer({ quorum, clock, logger, run, isQuiet }, options.balance ?? BALANCE);
+    const full = () => this.#registrations.lowOnSpace;
+    this.#balancer = new Balancer({ quorum, clock, logger, run, isQuiet, full }, options.balance ?? BALANCE);
     this.#registrations = new Registrations({
       links: deps.links,
       quorum,

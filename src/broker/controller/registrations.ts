@@ -67,6 +67,10 @@ export class Registrations {
     return this.#low.has(nodeId);
   }
 
+  get lowOnSpace(): ReadonlySet<NodeId> {
+    return this.#low;
+  }
+
   heard(nodeId: NodeId): void {
     this.#heardMs.set(nodeId, this.#deps.clock.monoMs());
   }
