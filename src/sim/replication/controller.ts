@@ -22,7 +22,8 @@ import { Sessions } from "../../metadata/sessions.ts";
 import type { Eligible } from "../../replication/types.ts";
 import type { SimNode } from "./node.ts";
 import type { IsrProposal } from "./replica.ts";
-import { CONTROLLER, type ReplicationWorld } from "./world.ts";
+import { CONTROLLER } from "./place.ts";
+import type { ReplicationWorld } from "./world.ts";
 
 /** What is applied below one index. */
 export interface View {

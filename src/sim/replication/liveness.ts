@@ -5,7 +5,8 @@ import type { NodeId } from "../../model/ids.ts";
 import { SimBatch } from "./batch.ts";
 import { ReplicationBroken } from "./checker.ts";
 import type { SimNode } from "./node.ts";
-import { CONTROLLER, type ReplicationWorld } from "./world.ts";
+import { CONTROLLER } from "./place.ts";
+import type { ReplicationWorld } from "./world.ts";
 
 const MEET_MS = 1_000;
 const SETTLE_MS = 10_000;

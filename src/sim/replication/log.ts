@@ -3,7 +3,7 @@ import type { LogEnds } from "../../replication/types.ts";
 import type { Offset } from "../../model/ids.ts";
 import type { SimBatch } from "./batch.ts";
 import { placeOf } from "./batch.ts";
-import { LogState } from "./disk.ts";
+import type { LogState } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 
 export class SimLog {

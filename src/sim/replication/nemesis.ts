@@ -2,11 +2,12 @@
 import { assertNever } from "../../base/assert.ts";
 import type { Rng } from "../../base/rng.ts";
 import type { NodeId } from "../../model/ids.ts";
-import { SimDisk } from "./disk.ts";
+import type { SimDisk } from "./disk.ts";
 import type { SimNode } from "./node.ts";
 import type { SimReplica } from "./replica.ts";
 import { FAULTS, type FaultKind } from "./swarm.ts";
-import { CONTROLLER, type Moment, type ReplicationWorld } from "./world.ts";
+import { CONTROLLER } from "./place.ts";
+import type { Moment, ReplicationWorld } from "./world.ts";
 
 export class ReplicationNemesis {
   readonly faults = new Map<FaultKind, number>();

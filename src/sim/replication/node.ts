@@ -9,7 +9,8 @@ import { Proposals } from "./proposals.ts";
 import { SimReplica } from "./replica.ts";
 import { type BulkConnection, Streams } from "./streams.ts";
 import type { HeartbeatAnswer, View } from "./controller.ts";
-import { CONTROLLER, type ReplicationWorld } from "./world.ts";
+import { CONTROLLER } from "./place.ts";
+import type { ReplicationWorld } from "./world.ts";
 
 const TICK_MS = 500;
 

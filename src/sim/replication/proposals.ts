@@ -3,7 +3,8 @@ import type { PartitionImage } from "../../metadata/image.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { SimNode } from "./node.ts";
 import type { IsrProposal } from "./replica.ts";
-import { CONTROLLER, type ReplicationWorld } from "./world.ts";
+import { CONTROLLER } from "./place.ts";
+import type { ReplicationWorld } from "./world.ts";
 
 const RETRY_MS = 400;
 

@@ -13,29 +13,19 @@ import type {
   WaitingProduce,
 } from "../../replication/types.ts";
 import { assertNever } from "../../base/assert.ts";
-import { SimBatch } from "./batch.ts";
+import type { SimBatch } from "./batch.ts";
 import type { WatchedReplica } from "./checker.ts";
 import type { LogOp, PlatterLog } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 import { SimLog } from "./log.ts";
+import { Serving } from "./serving.ts";
 import type { SimNode } from "./node.ts";
-import type { BulkConnection, DurableReport, FetchPosition } from "./streams.ts";
+import type { BulkConnection, DurableReport } from "./streams.ts";
 import type { ReplicationWorld } from "./world.ts";
 
 type Effect = PartitionEffect<SimBatch, SimBatch>;
 type Event = PartitionEvent<SimBatch, SimBatch>;
 export type IsrProposal = Extract<Effect, { kind: "propose-isr" }>;
-
-/** A follower's position at its leader. */
-export interface Request {
-  readonly connection: BulkConnection;
-  readonly position: FetchPosition;
-  readonly isAdded: boolean;
-}
-
-interface Parked extends Request {
-  sentHighWatermark: number;
-}
 
 interface Waiting {
   readonly waiting: WaitingProduce<SimBatch>;
@@ -56,7 +46,8 @@ export class SimReplica implements WatchedReplica {
   #isBusy = false;
   #wanted: PartitionImage | undefined;
   #isGiven = false;
-  #eligible: Eligible = new Map();
+  /** Of the metadata as applied here. */
+  eligible: Eligible = new Map();
   #verdict: Verdict | undefined;
   #seenHighWatermark = 0;
   /** What it knew to be committed before this role has been looked at. */
@@ -65,9 +56,7 @@ export class SimReplica implements WatchedReplica {
   #highestMark = 0;
   /** A follower that the high watermark waits for and that is not proposed yet (D-8), and since when. */
   #joining: { readonly nodeId: NodeId; readonly sinceMs: number } | undefined;
-  #isNotifying = false;
-  readonly #parked = new Map<NodeId, Parked>();
-  #heldBack: Request[] = [];
+  readonly serving: Serving;
   #waiting: Waiting[] = [];
   readonly #world: ReplicationWorld;
 
@@ -79,6 +68,7 @@ export class SimReplica implements WatchedReplica {
     this.name = `node ${node.nodeId} p${partition}`;
     const { lagMaxMs, backoffMs } = world.swarm;
     this.core = new PartitionCore<SimBatch, SimBatch>({ self: node.nodeId, lagMaxMs, backoffMs });
+    this.serving = new Serving(world, this);
     this.log = new SimLog(this.#platter.state);
     this.isDamaged = this.#platter.isDamaged;
     if (this.isDamaged) world.trace(() => `${this.name} is found to be damaged`);
@@ -114,7 +104,16 @@ export class SimReplica implements WatchedReplica {
     const effects = this.core.step(event);
     this.#watch();
     for (const effect of effects) this.#carryOut(effect);
-    this.#notify();
+    this.serving.notify();
+  }
+
+  /** Of a follower's position there is always a verdict. */
+  ask(event: Event): Verdict {
+    this.#verdict = undefined;
+    this.step(event);
+    const verdict = this.#verdict as Verdict | undefined;
+    if (verdict === undefined) throw new RangeError(`${this.name} has no verdict about a fetch`);
+    return verdict;
   }
 
   #load(): void {
@@ -277,7 +276,7 @@ export class SimReplica implements WatchedReplica {
   ): void {
     this.#wanted = record;
     this.#isGiven = isGiven;
-    this.#eligible = eligible;
+    this.eligible = eligible;
     this.#settle();
   }
 
@@ -299,14 +298,14 @@ export class SimReplica implements WatchedReplica {
   #standBy(error: ErrorName): void {
     if (this.core.role === "stand-by") return;
     this.step({ kind: "stand-by", error });
-    this.#roleChanged();
+    this.serving.roleChanged();
   }
 
   #sameEpoch(wanted: PartitionImage): void {
     if (this.record === wanted) return;
     const before = this.record;
     this.record = wanted;
-    this.step({ kind: "record", record: wanted, eligible: this.#eligible, nowMs: this.node.nowMs });
+    this.step({ kind: "record", record: wanted, eligible: this.eligible, nowMs: this.node.nowMs });
     if (before !== undefined && this.#world.network.chance(this.#world.swarm.staleRecordChance))
       this.#giveAgain(before);
   }
@@ -319,7 +318,7 @@ export class SimReplica implements WatchedReplica {
       if (node.life !== life) return;
       node.whenRunning(() => {
         if (this.core.role === "stand-by" || this.record?.leaderEpoch !== record.leaderEpoch) return;
-        this.step({ kind: "record", record, eligible: this.#eligible, nowMs: node.nowMs });
+        this.step({ kind: "record", record, eligible: this.eligible, nowMs: node.nowMs });
       });
     });
   }
@@ -328,7 +327,7 @@ export class SimReplica implements WatchedReplica {
     this.record = record;
     this.#isCompared = false;
     this.step({ kind: "follow", record, nowMs: this.node.nowMs });
-    this.#roleChanged();
+    this.serving.roleChanged();
   }
 
   /** R-9: durable before anything is appended in it. */
@@ -349,8 +348,8 @@ export class SimReplica implements WatchedReplica {
       () => `${this.name} leads epoch ${record.leaderEpoch}, ISR [${record.isr.join(" ")}], end ${this.log.endOffset}`,
     );
     this.#world.checker.leads(this, this.core.highWatermark);
-    this.step({ kind: "lead", record, eligible: this.#eligible, nowMs: this.node.nowMs });
-    this.#roleChanged();
+    this.step({ kind: "lead", record, eligible: this.eligible, nowMs: this.node.nowMs });
+    this.serving.roleChanged();
     this.#world.onDelicate?.(this, "lead");
   }
 
@@ -375,13 +374,6 @@ export class SimReplica implements WatchedReplica {
     this.#settle();
   }
 
-  #roleChanged(): void {
-    const again: Request[] = [...this.#parked.values(), ...this.#heldBack];
-    this.#parked.clear();
-    this.#heldBack = [];
-    for (const request of again) this.serve(request);
-  }
-
   // --- as a leader
 
   produce(batch: SimBatch): void {
@@ -404,7 +396,7 @@ export class SimReplica implements WatchedReplica {
   tick(): void {
     const { nowMs } = this.node;
     if (this.isDamaged) return;
-    this.step({ kind: "tick", eligible: this.#eligible, nowMs });
+    this.step({ kind: "tick", eligible: this.eligible, nowMs });
     this.#watchJoining(nowMs);
     const due = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs <= nowMs);
     this.#waiting = this.#waiting.filter(({ waiting, untilMs }) => !waiting.isSettled && untilMs > nowMs);
@@ -425,9 +417,8 @@ export class SimReplica implements WatchedReplica {
   }
 
   sessionEnded(connection: BulkConnection): void {
+    this.serving.ended(connection);
     const follower = connection.follower.nodeId;
-    if (this.#parked.get(follower)?.connection === connection) this.#parked.delete(follower);
-    this.#heldBack = this.#heldBack.filter((request) => request.connection !== connection);
     this.step({ kind: "session-ended", follower, sessionId: connection.sessionId, nowMs: this.node.nowMs });
   }
 
@@ -437,7 +428,7 @@ export class SimReplica implements WatchedReplica {
   ): void {
     const { follower, brokerEpoch, sessionId } = connection;
     const { nowMs } = this.node;
-    const eligible = this.#eligible;
+    const { eligible } = this;
     this.step({
       kind: "durable-report",
       follower: follower.nodeId,
@@ -447,135 +438,6 @@ export class SimReplica implements WatchedReplica {
       durableEnd,
       eligible,
       nowMs,
-    });
-  }
-
-  serve(request: Request): void {
-    const { connection, position, isAdded } = request;
-    const { follower, brokerEpoch, sessionId } = connection;
-    const known = this.#parked.get(follower.nodeId);
-    // Held back, and overtaken by a newer session.
-    if (known !== undefined && known.connection.sessionId > sessionId) return;
-    this.#heldBack = this.#heldBack.filter((other) => other.connection.follower !== follower);
-    this.#verdict = undefined;
-    this.step({
-      kind: "follower-fetch",
-      follower: follower.nodeId,
-      brokerEpoch,
-      sessionId,
-      isAdded,
-      leaderEpoch: position.leaderEpoch,
-      fetchOffset: position.fetchOffset,
-      lastFetchedEpoch: position.lastFetchedEpoch,
-      eligible: this.#eligible,
-      nowMs: this.node.nowMs,
-    });
-    const verdict = this.#verdict as Verdict | undefined;
-    if (verdict === undefined) throw new RangeError(`${this.name} has no verdict about a fetch`);
-    this.#parked.delete(follower.nodeId);
-    this.#obey(request, verdict);
-  }
-
-  #obey(request: Request, verdict: Verdict): void {
-    switch (verdict.kind) {
-      case "read":
-        return this.#read({ ...request, sentHighWatermark: -1 }, verdict.isFirst);
-      case "diverging":
-        this.#world.mark("divergence told");
-        return this.#reply(request, { diverging: { epoch: verdict.epoch, endOffset: verdict.endOffset } });
-      case "refused": {
-        const { error } = verdict;
-        this.#world.mark(`fetch refused: ${error}`);
-        const isWaiting = error === "UNKNOWN_LEADER_EPOCH" || error === "NOT_LEADER_OR_FOLLOWER";
-        if (isWaiting && this.#world.swarm.holdsBack) this.#heldBack.push(request);
-        else this.#reply(request, { error });
-        return;
-      }
-    }
-  }
-
-  #read(request: Parked, isFirst: boolean): void {
-    const { core, log } = this;
-    const { fetchOffset } = request.position;
-    const batches = log.read(fetchOffset, core.writtenEnd, this.#world.swarm.batchesPerAnswer);
-    const follower = request.connection.follower.nodeId;
-    if (batches.length === 0) this.#parked.set(follower, request);
-    if (batches.length === 0 && !isFirst) return;
-    request.sentHighWatermark = core.highWatermark;
-    this.#reply(request, { batches });
-  }
-
-  #reply(
-    { connection, position }: Request,
-    answer: {
-      readonly batches?: readonly SimBatch[];
-      readonly diverging?: { readonly epoch: number; readonly endOffset: Offset };
-      readonly error?: ErrorName;
-    },
-  ): void {
-    const { core, partition } = this;
-    const isData = answer.batches !== undefined;
-    const batches = (answer.batches ?? []).map(
-      (body): FetchedBatch<SimBatch> => ({
-        baseOffset: body.baseOffset as Offset,
-        lastOffset: (body.endOffset - 1) as Offset,
-        epoch: body.epoch as LeaderEpoch,
-        body,
-      }),
-    );
-    const { fetchOffset, leaderEpoch } = position;
-    const highWatermark = isData ? core.highWatermark : -1;
-    const logStartOffset = this.log.state.startOffset;
-    const { diverging, error } = answer;
-    this.#world.trace(
-      () =>
-        `${this.nodeId} -> ${connection.follower.nodeId} p${partition} answers ${fetchOffset}: ${error ?? (diverging === undefined ? `${batches.length} batches, mark ${highWatermark}` : `diverging ${diverging.epoch}, ${diverging.endOffset}`)}`,
-    );
-    connection.toFollower(() => {
-      const { follower } = connection;
-      if (!follower.streams.isPresent(connection) && !this.#world.swarm.passesOldSessions) return;
-      follower.replica(partition)?.step({
-        kind: "fetched",
-        leaderEpoch,
-        fetchOffset,
-        highWatermark,
-        logStartOffset,
-        batches,
-        diverging,
-        error,
-        nowMs: follower.nowMs,
-      });
-    });
-  }
-
-  /** Whoever waits for more hears of it; of a high watermark alone a little later, many rises at once. */
-  #notify(): void {
-    if (this.#parked.size === 0 || this.core.role !== "leader") return;
-    const { writtenEnd, highWatermark } = this.core;
-    for (const [follower, request] of this.#parked) {
-      if (writtenEnd > request.position.fetchOffset) {
-        this.#parked.delete(follower);
-        this.#read(request, false);
-      } else if (highWatermark > request.sentHighWatermark) this.#tellHighWatermark();
-    }
-  }
-
-  #tellHighWatermark(): void {
-    if (this.#isNotifying) return;
-    this.#isNotifying = true;
-    const { life } = this.node;
-    this.#world.at(this.#world.network.below(25), () => {
-      if (this.node.life !== life) return;
-      this.node.whenRunning(() => {
-        this.#isNotifying = false;
-        const { highWatermark, role } = this.core;
-        if (role !== "leader") return;
-        for (const request of this.#parked.values()) {
-          if (request.sentHighWatermark >= highWatermark) continue;
-          request.sentHighWatermark = highWatermark;
-          this.#reply(request, { batches: [] });
-        }
-      });
     });
   }
 

@@ -182,7 +182,7 @@ export class Streams {
     request: { readonly partition: number; readonly position: FetchPosition; readonly isAdded: boolean },
   ): void {
     if (!this.#accept(connection)) return;
-    this.#node.replica(request.partition)?.serve({ connection, ...request });
+    this.#node.replica(request.partition)?.serving.serve({ connection, ...request });
   }
 
   onReport(connection: BulkConnection, partition: number, { leaderEpoch, durableEnd }: DurableReport): void {

@@ -8,6 +8,7 @@ import { ReplicationChecker } from "./checker.ts";
 import { SimController } from "./controller.ts";
 import { SimNode } from "./node.ts";
 import type { SimReplica } from "./replica.ts";
+import { CONTROLLER } from "./place.ts";
 import type { ReplicationSwarm } from "./swarm.ts";
 
 interface Event {
@@ -17,9 +18,6 @@ interface Event {
 }
 
 export type Moment = "lead" | "truncate" | "report";
-
-/** Stands for the controller in cuts. */
-export const CONTROLLER = 0;
 
 export class ReplicationWorld {
   readonly swarm: ReplicationSwarm;

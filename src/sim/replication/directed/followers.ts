@@ -1,5 +1,5 @@
 // Stories about followers: what they report, what they cut, what they keep.
-import { CONTROLLER } from "../world.ts";
+import { CONTROLLER } from "../place.ts";
 import type { DirectedSchedule, Stage } from "./stage.ts";
 
 const committed = (stage: Stage): number => stage.world.checker.committedEnd(0);

@@ -8,7 +8,8 @@ import type { SimNode } from "../node.ts";
 import type { SimReplica } from "../replica.ts";
 import { guarded } from "../run-replication-seed.ts";
 import { drawSwarm, FAULTS, type FaultKind, type ReplicationSwarm } from "../swarm.ts";
-import { CONTROLLER, ReplicationWorld } from "../world.ts";
+import { CONTROLLER } from "../place.ts";
+import { ReplicationWorld } from "../world.ts";
 
 /** A story that random schedules find seldom: with the planted bug one of `invariants` is broken, without it nothing is. */
 export interface DirectedSchedule {
