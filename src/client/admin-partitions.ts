@@ -202,7 +202,7 @@ export async function electLeaders(
   const elections: Election[] = [];
   let omitted = 0;
   for (const chunk of chunks) {
-    const request = { kind, topic, partitions: chunk, nodeId };
+    const request = { kind, topic, partitions: chunk, nodeId, isForced: false };
     const leftMs = Math.max(1, deadlineMs - context.alarms.nowMs());
     // Done twice is as good as done once: the second time it is not needed.
     const call = { timeoutMs: leftMs, isRepeatable: () => true };

@@ -119,8 +119,12 @@ export class BrokerPool {
   /** The broker failed a call: others come first for a while. */
   shun(connection: BrokerConnection): void {
     for (const link of this.#links.values()) {
-      if (link.current === connection) this.#shunnedUntilMs.set(link, this.#context.alarms.nowMs() + SHUN_MS);
+      if (link.current === connection) this.shunLink(link);
     }
+  }
+
+  shunLink(link: BrokerLink): void {
+    this.#shunnedUntilMs.set(link, this.#context.alarms.nowMs() + SHUN_MS);
   }
 
   /** An open connection, or else the first that can be made. Rejects with CONNECTION_FAILED. */
@@ -131,7 +135,9 @@ export class BrokerPool {
     const best = open.find((link) => !this.#isShunned(link));
     if (best?.current !== undefined) return best.current;
     const closed = links.filter((link) => link.current === undefined);
-    const shunned = open[0]?.current;
+    // All are shunned: whoever has been for the longest time may be well again.
+    const [oldest] = open.toSorted((left, right) => this.#shunnedUntil(left) - this.#shunnedUntil(right));
+    const shunned = oldest?.current;
     if (shunned === undefined) return await this.#firstOf(closed);
     if (closed.length === 0) return shunned;
     const instead = () => new OttlaError("CONNECTION_FAILED");
@@ -158,8 +164,11 @@ export class BrokerPool {
   }
 
   #isShunned(link: BrokerLink): boolean {
-    const untilMs = this.#shunnedUntilMs.get(link);
-    return untilMs !== undefined && untilMs > this.#context.alarms.nowMs();
+    return this.#shunnedUntil(link) > this.#context.alarms.nowMs();
+  }
+
+  #shunnedUntil(link: BrokerLink): number {
+    return this.#shunnedUntilMs.get(link) ?? Number.NEGATIVE_INFINITY;
   }
 
   /** One attempt on each, the next one begun when the one before failed or lets wait for itself. */

@@ -21,6 +21,8 @@ export interface CallContext {
 export interface CallOptions<K extends ApiKey> {
   /** All tries together. */
   readonly timeoutMs: number;
+  /** What the first broker gets; default TRY_TIMEOUT_MS. */
+  readonly firstTryMs?: number;
   /** Why this answer will not do and another broker is to be asked. */
   readonly faultOf?: (response: ApiTypes[K]["response"], from: BrokerConnection) => OttlaError | undefined;
 }
@@ -34,7 +36,7 @@ export async function callAny<K extends ApiKey>(
 ): Promise<ApiTypes[K]["response"]> {
   const { alarms, pool } = context;
   const deadlineMs = alarms.nowMs() + options.timeoutMs;
-  let tryMs = TRY_TIMEOUT_MS;
+  let tryMs = options.firstTryMs ?? TRY_TIMEOUT_MS;
   return await retrying(context, deadlineMs, async (leftMs) => {
     const failed = () => new OttlaError("CONNECTION_FAILED", "no broker answered in time");
     const connection = await alarms.within(pool.any(), leftMs, failed);

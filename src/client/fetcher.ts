@@ -11,6 +11,7 @@ import { backoffMs } from "../link/backoff.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
+import { ANSWER_TIMEOUT_MS, answerTimeoutMs, type Fetch, FetchSource } from "./fetch-source.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { askStarts, lookUpOffsets, type Start, STARTS_MAX } from "./offset-lookup.ts";
 import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
@@ -34,12 +35,6 @@ export interface Chunk {
   at: number;
 }
 
-interface Fetch {
-  readonly link: BrokerLink;
-  readonly partitions: readonly ConsumerPartition[];
-  readonly maxBytes: number;
-}
-
 interface Ready {
   readonly partition: ConsumerPartition;
   readonly leaderEpoch: number;
@@ -52,10 +47,6 @@ const ENTRIES_MAX = 512;
 const DAMAGE_MAX = 5;
 /** Steps of the back-off that are left out then: about 3 s for all tries. */
 const DAMAGE_BACKOFF_STEPS = 4;
-/** What a broker gets beyond the long poll before the question is asked again, perhaps of another one: more with each try, for slow disks. */
-const FIRST_ANSWER_TIMEOUT_MS = 3_000;
-const ANSWER_TIMEOUT_FACTOR = 4;
-const ANSWER_TIMEOUT_MS = 30_000;
 
 export class Fetcher {
   readonly #context: ClientContext;
@@ -63,8 +54,7 @@ export class Fetcher {
   readonly #partitions: readonly ConsumerPartition[];
   readonly #onProgress: () => void;
   readonly #chunks = new Ring<Chunk>();
-  readonly #underWay = new Map<BrokerLink, number>();
-  readonly #connecting = new Set<BrokerLink>();
+  readonly #sources = new Map<BrokerLink, FetchSource>();
   readonly #notes: WaitNotes;
   #bufferedBytes = 0;
   #reservedBytes = 0;
@@ -104,6 +94,7 @@ export class Fetcher {
   stop(): void {
     this.#isStopped = true;
     this.#notes.close();
+    for (const { look } of this.#sources.values()) look.close();
     this.#chunks.clear();
   }
 
@@ -142,7 +133,32 @@ export class Fetcher {
       if (!this.#wantsFetch(partition)) continue;
       this.#assign(partition, groups);
     }
-    for (const [link, ready] of groups) this.#fetchFrom(link, ready);
+    for (const [link, ready] of groups) this.#fetchFrom(this.#source(link), ready);
+  }
+
+  #source(link: BrokerLink): FetchSource {
+    let source = this.#sources.get(link);
+    if (source === undefined) {
+      const created = new FetchSource(this.#context, link, {
+        topics: () =>
+          new Set(this.#partitions.filter((one) => this.#leaderOf(one)?.link === link).map(({ topic }) => topic)),
+        onLooked: () => this.#giveUpMoved(created),
+      });
+      this.#sources.set(link, created);
+      source = created;
+    }
+    return source;
+  }
+
+  /** The broker is silent: partitions that another one leads by now are fetched there. */
+  #giveUpMoved(source: FetchSource): void {
+    for (const fetch of source.fetches) {
+      const concerned = fetch.partitions.filter((partition) => partition.fetch === fetch);
+      const moved = concerned.filter((partition) => this.#leaderOf(partition)?.link !== source.link);
+      for (const partition of moved) partition.fetch = undefined;
+      if (moved.length === concerned.length) this.#ended(source, fetch);
+    }
+    this.plan();
   }
 
   #wantsFetch(partition: ConsumerPartition): boolean {
@@ -182,49 +198,57 @@ export class Fetcher {
     return noLeader(topic, partitionOf(this.#context.metadata.peek(topic), index));
   }
 
-  #fetchFrom(link: BrokerLink, ready: readonly Ready[]): void {
-    if (link.current === undefined) return this.#connect(link, ready);
-    const underWay = this.#underWay.get(link) ?? 0;
+  #fetchFrom(source: FetchSource, ready: readonly Ready[]): void {
+    if (source.link.current === undefined) return this.#connect(source, ready);
+    const underWay = source.fetches.size;
     const isBehind = ({ partition }: Ready) => partition.fetchOffset < partition.highWatermark;
     if (underWay === 0 && ready.filter(isBehind).length >= 2) {
       const half = Math.ceil(ready.length / 2);
-      this.#fetch(link, ready.slice(0, half));
-      this.#fetch(link, ready.slice(half));
-    } else if (underWay < FETCHES_PER_BROKER_MAX) this.#fetch(link, ready);
+      this.#fetch(source, ready.slice(0, half));
+      this.#fetch(source, ready.slice(half));
+    } else if (underWay < FETCHES_PER_BROKER_MAX) this.#fetch(source, ready);
   }
 
-  #connect(link: BrokerLink, ready: readonly Ready[]): void {
-    if (this.#connecting.has(link)) return;
-    this.#connecting.add(link);
+  #connect(source: FetchSource, ready: readonly Ready[]): void {
+    if (source.connectingSinceMs !== undefined) return;
+    const sinceMs = this.#context.alarms.nowMs();
+    source.connectingSinceMs = sinceMs;
+    source.look.asked();
     for (const { partition } of ready) this.#asked(partition);
-    link.get().then(
+    source.link.get().then(
       () => {
-        this.#connecting.delete(link);
+        source.connectingSinceMs = undefined;
+        source.look.heard();
         this.plan();
       },
       (error: unknown) => {
-        this.#connecting.delete(link);
+        source.connectingSinceMs = undefined;
+        source.look.unreachable(sinceMs);
         const failure = asOttlaError(error);
-        for (const { partition } of ready) this.#refused(partition, failure);
+        const left = ready.filter(({ partition }) => this.#leaderOf(partition)?.link === source.link);
+        for (const { partition } of left) this.#refused(partition, failure, source.link);
       },
     );
   }
 
-  #fetch(link: BrokerLink, all: readonly Ready[]): void {
+  #fetch(source: FetchSource, all: readonly Ready[]): void {
+    const { link } = source;
     const { maxBytes, maxPartitionBytes, maxWaitMs, minBytes } = this.#settings;
     const ready = all.slice(0, ENTRIES_MAX);
     const takenBytes = this.#bufferedBytes + this.#reservedBytes;
     const roomBytes = Math.min(maxBytes, ready.length * maxPartitionBytes, 2 * maxBytes - takenBytes);
     if (link.current === undefined || (roomBytes < Math.min(maxBytes, maxPartitionBytes) && takenBytes > 0)) return;
     const partitions = ready.map(({ partition }) => partition);
-    const fetch: Fetch = { link, partitions, maxBytes: Math.max(1, roomBytes) };
+    const dueMs = this.#context.alarms.nowMs() + maxWaitMs;
+    const fetch: Fetch = { partitions, maxBytes: Math.max(1, roomBytes), dueMs };
     for (const partition of partitions) {
       partition.fetch = fetch;
       this.#asked(partition);
     }
     const answerMs = answerTimeoutMs(partitions);
     this.#reservedBytes += fetch.maxBytes;
-    this.#underWay.set(link, (this.#underWay.get(link) ?? 0) + 1);
+    source.fetches.add(fetch);
+    source.look.asked();
     const entries = ready.map(({ partition, leaderEpoch }) => ({
       topicId: partition.topicId as NonNullable<typeof partition.topicId>,
       partition: partition.index,
@@ -241,29 +265,40 @@ export class Fetcher {
         isPatient: answerMs < ANSWER_TIMEOUT_MS,
       },
       {
-        onAnswer: (response, bodies, isLast) => this.#onPart(fetch, { response, bodies, isLast }),
-        onFailure: (error) => this.#onFailure(fetch, error),
+        onAnswer: (response, bodies, isLast) => this.#onPart(source, fetch, { response, bodies, isLast }),
+        onFailure: (error, isFromBroker) => {
+          if (isFromBroker) source.look.heard();
+          else source.look.lost();
+          this.#onFailure(source, fetch, error);
+        },
       },
     );
   }
 
   #onPart(
+    source: FetchSource,
     fetch: Fetch,
     part: { readonly response: FetchResponse; readonly bodies: readonly Uint8Array[]; readonly isLast: boolean },
   ): void {
+    source.look.heard();
     for (const entry of part.response.entries) {
       const partition = fetch.partitions[entry.index];
       // Void when the partition has moved meanwhile.
       if (this.#isStopped || partition?.fetch !== fetch) continue;
-      this.#onEntry(partition, entry, part.bodies[entry.body]);
+      this.#onEntry(source, partition, { entry, body: part.bodies[entry.body] });
     }
-    if (part.isLast) this.#ended(fetch);
+    if (part.isLast) this.#ended(source, fetch);
     this.#onProgress();
   }
 
-  #onEntry(partition: ConsumerPartition, entry: FetchResponse["entries"][number], body: Uint8Array | undefined): void {
+  #onEntry(
+    { link }: FetchSource,
+    partition: ConsumerPartition,
+    { entry, body }: { readonly entry: FetchResponse["entries"][number]; readonly body: Uint8Array | undefined },
+  ): void {
     if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition);
-    if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error));
+    if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error), link);
+    this.#context.metadata.keepFresh(partition.topic, link);
     this.#heard(partition);
     partition.mustProbe = false;
     partition.highWatermark = entry.highWatermark;
@@ -290,19 +325,19 @@ export class Fetcher {
     this.#chunks.push({ partition, version, topicId, bytes, at: 0 });
   }
 
-  #ended(fetch: Fetch): void {
+  #ended(source: FetchSource, fetch: Fetch): void {
+    if (!source.fetches.delete(fetch)) return;
     this.#reservedBytes -= fetch.maxBytes;
-    this.#underWay.set(fetch.link, (this.#underWay.get(fetch.link) ?? 1) - 1);
     for (const partition of fetch.partitions) if (partition.fetch === fetch) partition.fetch = undefined;
     this.plan();
   }
 
-  #onFailure(fetch: Fetch, error: OttlaError): void {
+  #onFailure(source: FetchSource, fetch: Fetch, error: OttlaError): void {
     const concerned = fetch.partitions.filter((partition) => partition.fetch === fetch);
-    this.#ended(fetch);
+    this.#ended(source, fetch);
     for (const partition of concerned) {
       if (error.code === "REQUEST_TIMED_OUT") partition.timeoutCount++;
-      this.#refused(partition, error);
+      this.#refused(partition, error, source.link);
     }
   }
 
@@ -336,7 +371,7 @@ export class Fetcher {
     this.plan();
   }
 
-  #refused(partition: ConsumerPartition, error: OttlaError): void {
+  #refused(partition: ConsumerPartition, error: OttlaError, by?: BrokerLink): void {
     if (this.#isStopped) return;
     // One of which nothing is left intact does not end the reading of the others (Consumer decides).
     if (!error.retriable && error.code !== "NO_INTACT_REPLICA") {
@@ -352,11 +387,11 @@ export class Fetcher {
     partition.lastError = error;
     this.#asked(partition);
     this.#notes.waits(topic, index, error.message);
-    this.#block(partition, isStale(error.code));
+    this.#block(partition, isStale(error.code), by);
     if (error.code === "NO_INTACT_REPLICA") this.#onProgress();
   }
 
-  #block(partition: ConsumerPartition, isMetadataStale: boolean): void {
+  #block(partition: ConsumerPartition, isMetadataStale: boolean, refusedBy?: BrokerLink): void {
     if (partition.isBlocked) return;
     partition.isBlocked = true;
     partition.failureCount++;
@@ -372,7 +407,7 @@ export class Fetcher {
       return;
     }
     const unblockLater = () => alarms.after(togetherMs(backMs, alarms.nowMs(), partition.failureCount), unblock);
-    this.#context.metadata.refreshElsewhere(partition.topic).then(
+    this.#context.metadata.refreshElsewhere(partition.topic, refusedBy).then(
       (topic) => {
         if (partitionOf(topic, partition.index) === undefined) this.#missing(partition);
         unblockLater();
@@ -459,9 +494,4 @@ export class Fetcher {
     partition.endOffset = result.endOffset;
     partition.mustProbe = partition.position > result.endOffset;
   }
-}
-
-function answerTimeoutMs(partitions: readonly ConsumerPartition[]): number {
-  const triedCount = Math.max(...partitions.map((partition) => partition.timeoutCount));
-  return Math.min(ANSWER_TIMEOUT_MS, FIRST_ANSWER_TIMEOUT_MS * ANSWER_TIMEOUT_FACTOR ** Math.min(triedCount, 8));
 }

@@ -5,6 +5,7 @@ import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { API, type MetadataResponse, type PartitionMetadata, type TopicMetadata } from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
+import type { BrokerLink } from "./broker-link.ts";
 import { CALL_TIMEOUT_MS, callAny, type CallContext } from "./calls.ts";
 import { connectToNode, readAtController } from "./controller.ts";
 import type { MetadataView, ReadOptions, TopicInfo } from "./admin-types.ts";
@@ -22,6 +23,8 @@ interface Known {
   readonly end: number;
   /** Who said so; undefined: the controller. */
   readonly from: BrokerConnection | undefined;
+  /** Until then it is fresh enough for who is content with it. */
+  nextLookMs: number;
 }
 
 interface Told {
@@ -33,6 +36,10 @@ interface Told {
 const NAMES_PER_REQUEST = 200;
 /** Brokers that know less than this client are passed over this often; then the old answer has to do. */
 const OLD_ANSWERS_MAX = 4;
+/** Any broker answers from its memory; while one hangs, all that look for leaders wait behind its question. */
+const FIRST_TRY_MS = 1_000;
+/** What is known and leads on is asked for anew after this. */
+const AGE_MAX_MS = 15_000;
 /** For the controller to confirm that a topic does not exist. */
 const CONFIRM_TIMEOUT_MS = 5_000;
 /** Topics known not to exist that are remembered. */
@@ -75,11 +82,22 @@ export class MetadataCache {
     return alarms.within(asked, timeoutMs, late);
   }
 
-  /** What is known has led nowhere: the broker that said it may be cut off from the others, and is asked after them. */
-  refreshElsewhere(name: string): Promise<TopicMetadata> {
+  /** What is known has led nowhere: the broker that said it, and the one that it led to, may be cut off and are asked after the others. */
+  refreshElsewhere(name: string, refusedBy?: BrokerLink): Promise<TopicMetadata> {
+    const { pool } = this.#context;
     const from = this.#topics.get(name)?.from;
-    if (from !== undefined) this.#context.pool.shun(from);
+    if (from !== undefined) pool.shun(from);
+    if (refusedBy !== undefined) pool.shunLink(refusedBy);
     return this.refresh(name);
+  }
+
+  /** For who goes on working with a leader, which may not know that it is none any more. Asks another broker once in a while. */
+  keepFresh(name: string, leader: BrokerLink): void {
+    const known = this.#topics.get(name);
+    const { alarms } = this.#context;
+    if (known === undefined || known.nextLookMs > alarms.nowMs()) return;
+    known.nextLookMs = alarms.nowMs() + AGE_MAX_MS;
+    this.refreshElsewhere(name, leader).catch(() => undefined);
   }
 
   /** The topic as the controller knows it now. */
@@ -163,7 +181,8 @@ export class MetadataCache {
       if (topic.error === "UNKNOWN_TOPIC_OR_PARTITION") missing.push(name);
       else if (topic.error !== "NONE") errors.set(name, new OttlaError(topic.error, refusalText(topic)));
       else {
-        this.#topics.set(name, { topic: merged(known?.topic, topic), end, from });
+        const nextLookMs = this.#context.alarms.nowMs() + AGE_MAX_MS;
+        this.#topics.set(name, { topic: merged(known?.topic, topic), end, from, nextLookMs });
         this.#absent.delete(name);
       }
     }
@@ -175,7 +194,7 @@ export class MetadataCache {
     if (clusterId === this.#clusterId) return;
     this.#clusterId = clusterId;
     this.#absent.clear();
-    for (const [name, { topic, from }] of this.#topics) this.#topics.set(name, { topic, end: -1, from });
+    for (const [name, known] of this.#topics) this.#topics.set(name, { ...known, end: -1 });
   }
 
   /** Errors by name: of topics that do not exist, or of which nobody could say so. */
@@ -228,7 +247,11 @@ export class MetadataCache {
     await turnPages(async (after) => {
       const request = { topics, after, barrier: false };
       const timeoutMs = this.#leftMs(deadlineMs);
-      const page = await callAny(this.#context, API.METADATA, request, { timeoutMs, faultOf });
+      const page = await callAny(this.#context, API.METADATA, request, {
+        timeoutMs,
+        firstTryMs: FIRST_TRY_MS,
+        faultOf,
+      });
       pool.learn(page, from);
       told.push({ page, from });
       return page;

@@ -24,7 +24,8 @@ import { checkRecord, checkTopicName, normalise, wireAcks } from "./outgoing.ts"
 import { partitionOfKey } from "./partitioner.ts";
 import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
 import { FlushTracker } from "./flush-tracker.ts";
-import { type BatchFate, Sender, withOutcome } from "./sender.ts";
+import { withOutcome } from "./outcomes.ts";
+import { type BatchFate, Sender } from "./sender.ts";
 import { isConfirmedGone } from "./stale.ts";
 import type { OutgoingRecord, Producer, ProducerOptions, SendOptions, SendResult, TopicInfo } from "./types.ts";
 

@@ -7,7 +7,7 @@
 // SLOW_ANSWER_MS; a batch that is refused after that is not sent again.
 // A batch whose outcome is unknown is never sent again: it could be there twice.
 import { Ring } from "../base/ring.ts";
-import { asOttlaError, OttlaError, type ErrorName, type Outcome } from "../model/errors.ts";
+import { asOttlaError, OttlaError, type Outcome } from "../model/errors.ts";
 import {
   API,
   type PartitionMetadata,
@@ -17,12 +17,13 @@ import {
 } from "../wire/native/apis.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { Accumulator } from "./accumulator.ts";
-import type { Alarm } from "../link/alarms.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
+import { LeaderLook } from "./leader-look.ts";
 import { partitionOf } from "./metadata-cache.ts";
+import { named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
 import type { Lane, ProduceBatch } from "./produce-batch.ts";
 import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLeaderless, isLost, noLeader } from "./unreadable.ts";
@@ -40,7 +41,7 @@ export type BatchFate =
 
 /** Batches per request: with their small bodies they fit one envelope. */
 const ENTRIES_MAX = 512;
-/** A leader that has not answered for so long may have been replaced: what is not under way goes where metadata says. */
+/** With `maxInFlight` 1: for how long the batch under way is waited for when another broker leads by now. */
 const SLOW_ANSWER_MS = 2_000;
 /** Looks again at a congested connection, should its drain not be told. */
 const CONGESTION_RECHECK_MS = 20;
@@ -54,11 +55,11 @@ interface Target {
   readonly unwatch: () => void;
   /** Requests in flight, the oldest first; bound: `maxInFlight`. */
   readonly inFlight: Set<Outgoing>;
-  /** While there are any. */
-  slowAlarm: Alarm | undefined;
+  readonly look: LeaderLook;
   turn: number;
   isPumpDeferred: boolean;
-  isConnecting: boolean;
+  /** A connection is waited for since then. */
+  connectingSinceMs: number | undefined;
   isCongested: boolean;
 }
 
@@ -66,6 +67,13 @@ interface Outgoing {
   readonly batches: ProduceBatch[];
   readonly acks: number;
   readonly sentMs: number;
+}
+
+/** Why a batch was not acknowledged. */
+interface Refusal {
+  readonly error: OttlaError;
+  readonly outcome: Outcome;
+  readonly from: BrokerLink;
 }
 
 export class Sender {
@@ -121,7 +129,7 @@ export class Sender {
     this.#notes.close();
     for (const target of this.#targets.values()) {
       target.unwatch();
-      target.slowAlarm?.cancel();
+      target.look.close();
     }
   }
 
@@ -134,10 +142,15 @@ export class Sender {
         queues: ACKS_IN_TURN.map(() => new Ring<Lane>()),
         unwatch: link.watch({ onDrain: () => this.#pump(created), onOpen: () => this.#pump(created) }),
         inFlight: new Set(),
-        slowAlarm: undefined,
+        look: new LeaderLook(this.#context, {
+          link,
+          owesSinceMs: () => oldestOf(created)?.sentMs ?? created.connectingSinceMs,
+          topics: () => topicsOf(created),
+          onLooked: (silentMs) => this.#reroute(created, silentMs),
+        }),
         turn: 0,
         isPumpDeferred: false,
-        isConnecting: false,
+        connectingSinceMs: undefined,
         isCongested: false,
       };
       this.#targets.set(link, created);
@@ -179,16 +192,20 @@ export class Sender {
 
   /** Makes a connection, or sends the lanes to where metadata then says. */
   #connect(target: Target): void {
-    if (target.isConnecting || target.queues.every((queue) => queue.length === 0)) return;
-    target.isConnecting = true;
+    if (target.connectingSinceMs !== undefined || target.queues.every((queue) => queue.length === 0)) return;
+    const sinceMs = this.#context.alarms.nowMs();
+    target.connectingSinceMs = sinceMs;
+    target.look.asked();
     target.link.get().then(
       () => {
-        target.isConnecting = false;
+        target.connectingSinceMs = undefined;
+        target.look.heard();
         this.#pump(target);
       },
       (error: unknown) => {
-        target.isConnecting = false;
-        for (const lane of takeLanes(target)) this.#block(lane, asOttlaError(error));
+        target.connectingSinceMs = undefined;
+        target.look.unreachable(sinceMs);
+        for (const lane of takeLanes(target)) this.#block(lane, asOttlaError(error), target.link);
       },
     );
   }
@@ -250,10 +267,11 @@ export class Sender {
       batch.state = "in-flight";
       batch.attempts++;
     }
-    if (acks === 0) return this.#tell(connection, request, { batches, bodies });
+    if (acks === 0) return this.#tell(target, connection, { request, batches, bodies });
     target.inFlight.add(outgoing);
-    target.slowAlarm ??= this.#context.alarms.after(SLOW_ANSWER_MS, () => this.#lookAtSlow(target));
+    target.look.asked();
     for (const { lane, sequence } of batches) {
+      this.#context.metadata.keepFresh(lane.topic, target.link);
       lane.inFlightCount++;
       lane.lastSentSequence = Math.max(lane.lastSentSequence, sequence);
     }
@@ -262,14 +280,17 @@ export class Sender {
       { request, bodies, timeoutMs: requestTimeoutMs },
       {
         onAnswer: (response, _bodies, isLast) => {
+          target.look.heard();
           this.#landed(target, outgoing);
-          this.#onAnswer(batches, isLast ? response : undefined);
+          this.#onAnswer(target, batches, isLast ? response : undefined);
           this.#pump(target);
         },
         onFailure: (error, isFromBroker) => {
           this.#landed(target, outgoing);
           const outcome = isFromBroker ? outcomeOfRefusal(error.code) : "unknown";
-          for (const batch of batches) this.#onError(batch, { error, outcome });
+          if (isFromBroker) target.look.heard();
+          else target.look.lost();
+          for (const batch of batches) this.#onError(batch, { error, outcome, from: target.link });
           this.#pump(target);
         },
       },
@@ -286,88 +307,70 @@ export class Sender {
 
   /** acks 0: handed over is all that will ever be known. */
   #tell(
+    target: Target,
     connection: BrokerConnection,
-    request: ProduceRequest,
-    { batches, bodies }: { batches: readonly ProduceBatch[]; bodies: readonly Uint8Array[] },
+    told: { request: ProduceRequest; batches: readonly ProduceBatch[]; bodies: readonly Uint8Array[] },
   ): void {
+    const { request, batches, bodies } = told;
     const error = connection.tell(API.PRODUCE, request, bodies);
     for (const batch of batches) {
       if (error === undefined) {
         this.#heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: undefined });
-      } else this.#onError(batch, { error, outcome: "not appended" });
+      } else this.#onError(batch, { error, outcome: "not appended", from: target.link });
     }
   }
 
   #landed(target: Target, outgoing: Outgoing): void {
     target.inFlight.delete(outgoing);
     for (const batch of outgoing.batches) batch.lane.landed(batch);
-    if (target.inFlight.size > 0) return;
-    target.slowAlarm?.cancel();
-    target.slowAlarm = undefined;
   }
 
-  #lookAtSlow(target: Target): void {
-    const [oldest] = target.inFlight;
-    target.slowAlarm = undefined;
-    if (this.#isClosed || oldest === undefined) return;
-    const { alarms, metadata, pool } = this.#context;
-    const silentMs = alarms.nowMs() - oldest.sentMs;
-    if (silentMs >= SLOW_ANSWER_MS) {
-      // It is the last to know who has replaced it.
-      if (target.link.current !== undefined) pool.shun(target.link.current);
-      const stuck = [...target.inFlight].flatMap(({ batches }) => batches);
-      for (const batch of stuck) batch.lane.giveUp(batch);
-      for (const topic of new Set(stuck.map(({ lane }) => lane.topic))) {
-        metadata.refresh(topic).then(
-          () => this.#rerouteAll(target, stuck),
-          () => undefined,
-        );
-      }
-    }
-    const againMs = silentMs >= SLOW_ANSWER_MS ? SLOW_ANSWER_MS : SLOW_ANSWER_MS - silentMs;
-    target.slowAlarm = alarms.after(againMs, () => this.#lookAtSlow(target));
-  }
-
-  /** What waits there, or behind those batches, may have another leader by now. */
-  #rerouteAll(target: Target, stuck: readonly ProduceBatch[]): void {
+  /** What waits there, or behind batches that are not answered, may have another leader by now. */
+  #reroute(target: Target, silentMs: number): void {
+    if (this.#isClosed) return;
+    const stuck = [...target.inFlight].flatMap(({ batches }) => batches);
+    if (silentMs >= SLOW_ANSWER_MS) for (const batch of stuck) batch.lane.giveUp(batch);
     for (const lane of takeLanes(target)) this.route(lane);
     for (const { lane } of stuck) this.route(lane);
   }
 
-  #onAnswer(batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
+  #onAnswer({ link: from }: Target, batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
     const isWhole = response?.entries.length === batches.length;
     for (const [index, batch] of batches.entries()) {
       const entry = isWhole ? response.entries[index] : undefined;
       if (entry === undefined) {
         const error = new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch");
-        this.#onError(batch, { error, outcome: "unknown" });
+        this.#onError(batch, { error, outcome: "unknown", from });
       } else if (entry.error === "NONE") {
         this.#heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
       } else {
         const detail = entry.message === null ? "" : `: ${entry.message}`;
         const error = new OttlaError(entry.error, `${new OttlaError(entry.error).message}${detail}`);
-        this.#onError(batch, { error, outcome: entry.outcome });
+        this.#onError(batch, { error, outcome: entry.outcome, from });
       }
     }
     for (const batch of batches) this.route(batch.lane);
   }
 
   /** Sends again what is known not to be there and may succeed later; tells the caller of everything else. */
-  #onError(batch: ProduceBatch, { error, outcome }: { readonly error: OttlaError; readonly outcome: Outcome }): void {
+  #onError(batch: ProduceBatch, { error, outcome, from }: Refusal): void {
     if (batch.state === "settled") return this.route(batch.lane);
     const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
     const isOutOfOrder = this.#isOrdered && batch.lane.isOvertaken(batch);
     if (outcome !== "not appended" || !error.retriable || isGone || isOutOfOrder || this.#isClosed) {
       this.#fail(batch, named(batch.lane, error), outcome);
+      const { topic } = batch.lane;
       // The topic's limit may have changed: the next batches are made to the new one.
-      if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(batch.lane.topic).catch(() => {});
+      if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(topic).catch(() => {});
+      // The next ones had better go to another leader, if there is one.
+      else if (isStale(error.code)) this.#context.metadata.refreshElsewhere(topic, from).catch(() => {});
       return this.route(batch.lane);
     }
     batch.state = "sealed";
     batch.lane.retry(batch);
-    this.#block(batch.lane, error);
+    this.#block(batch.lane, error, from);
   }
 
   #heard(lane: Lane): void {
@@ -377,7 +380,7 @@ export class Sender {
   }
 
   /** Keeps the lane back for a while, and asks for its metadata if that may be the cause. */
-  #block(lane: Lane, why: OttlaError): void {
+  #block(lane: Lane, why: OttlaError, from?: BrokerLink): void {
     lane.lastError = why;
     if (lane.isBlocked) return;
     lane.isBlocked = true;
@@ -395,7 +398,7 @@ export class Sender {
       return;
     }
     const unblockLater = () => alarms.after(togetherMs(waitMs, alarms.nowMs(), lane.failureCount), unblock);
-    this.#context.metadata.refreshElsewhere(lane.topic).then(
+    this.#context.metadata.refreshElsewhere(lane.topic, from).then(
       (topic) => {
         const partition = partitionOf(topic, lane.partition);
         if (partition === undefined) this.#missing(lane, undefined);
@@ -455,39 +458,17 @@ export class Sender {
   }
 }
 
+const oldestOf = ({ inFlight }: Target): Outgoing | undefined => inFlight.values().next().value;
+
+function topicsOf({ inFlight, queues }: Target): Set<string> {
+  const stuck = [...inFlight].flatMap(({ batches }) => batches.map(({ lane }) => lane.topic));
+  return new Set([...stuck, ...queues.flatMap((queue) => [...queue].map(({ topic }) => topic))]);
+}
+
 /** Those that have something to send; none is queued there any more. */
 function takeLanes({ queues }: Target): Lane[] {
   const lanes = queues.flatMap((queue) => [...queue]);
   for (const queue of queues) queue.clear();
   for (const lane of lanes) lane.isQueued = false;
   return lanes;
-}
-
-/** The error, saying of which partition it is. */
-function named({ topic, partition }: Lane, error: OttlaError): OttlaError {
-  const { code, message, hint, cause } = error;
-  return new OttlaError(code, `${topic}-${partition}: ${message}`, { hint, cause });
-}
-
-export function withOutcome(error: OttlaError, outcome: Outcome): OttlaError {
-  return new OttlaError(error.code, error.message, { outcome, hint: error.hint, cause: error.cause });
-}
-
-/** The broker refused the request as a whole, before it looked at the batches; of other errors nothing is known. */
-function outcomeOfRefusal(code: ErrorName): Outcome {
-  switch (code) {
-    case "BUSY":
-    case "BROKER_NOT_AVAILABLE":
-    case "UNSUPPORTED_VERSION":
-    case "INVALID_REQUEST":
-    case "INVALID_REQUIRED_ACKS":
-    case "BAD_ENVELOPE":
-    case "BODY_MISMATCH":
-    case "FRAME_TOO_LARGE":
-    case "UNKNOWN_API":
-    case "HANDSHAKE_REQUIRED":
-      return "not appended";
-    default:
-      return "unknown";
-  }
 }

@@ -1,7 +1,10 @@
 // What errors say about the client's picture of the cluster.
 import type { ErrorName, OttlaError } from "../model/errors.ts";
 
-/** The metadata may be old (a leader that hangs may have been replaced): ask again before trying again. */
+/**
+ * The metadata may be old (a leader that hangs, or is cut off from its replicas, may have been replaced and be the last to know): ask again
+ * before trying again.
+ */
 export function isStale(code: ErrorName): boolean {
   switch (code) {
     case "UNKNOWN_TOPIC_OR_PARTITION":
@@ -9,6 +12,8 @@ export function isStale(code: ErrorName): boolean {
     case "NOT_LEADER_OR_FOLLOWER":
     case "LEADER_NOT_AVAILABLE":
     case "NO_INTACT_REPLICA":
+    case "NOT_ENOUGH_REPLICAS":
+    case "NOT_ENOUGH_REPLICAS_AFTER_APPEND":
     case "FENCED_LEADER_EPOCH":
     case "UNKNOWN_LEADER_EPOCH":
     case "CONNECTION_LOST":

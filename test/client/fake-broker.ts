@@ -83,6 +83,7 @@ export class FakeBroker {
   #listener: { close(): Promise<void> } | undefined;
   #produceRequestCount = 0;
 
+  #ownTopics: Map<string, FakeTopic> | undefined;
   #isPaused = false;
   readonly #held: (() => void)[] = [];
 
@@ -109,6 +110,15 @@ export class FakeBroker {
   resume(): void {
     this.#isPaused = false;
     for (const handle of this.#held.splice(0)) handle();
+  }
+
+  /** As a broker that nothing reaches but clients: it goes on with the topics of this moment, and its own logs. */
+  cutOff(): void {
+    this.#ownTopics = structuredClone(this.topics);
+  }
+
+  get #seenTopics(): Map<string, FakeTopic> {
+    return this.#ownTopics ?? this.topics;
   }
 
   static async start(world: World): Promise<FakeBroker> {
@@ -142,7 +152,7 @@ export class FakeBroker {
   }
 
   partition(topic: string, index = 0): FakePartition {
-    return this.topics.get(topic)?.partitions[index] as FakePartition;
+    return this.#seenTopics.get(topic)?.partitions[index] as FakePartition;
   }
 
   endOffset(partition: FakePartition): number {
@@ -271,7 +281,7 @@ export class FakeBroker {
   }
 
   #describe(name: string): ApiTypes[typeof API.METADATA]["response"]["topics"][number] {
-    const topic = this.topics.get(name);
+    const topic = this.#seenTopics.get(name);
     return {
       name,
       error: topic === undefined ? "UNKNOWN_TOPIC_OR_PARTITION" : "NONE",
@@ -325,7 +335,7 @@ export class FakeBroker {
   }
 
   #find(topicId: string, index: number): { name: string; partition: FakePartition } | undefined {
-    for (const [name, topic] of this.topics) {
+    for (const [name, topic] of this.#seenTopics) {
       const partition = topic.partitions[index];
       if (topic.topicId === topicId && partition !== undefined) return { name, partition };
     }

@@ -232,7 +232,14 @@ export class FakeCluster {
   }
 
   #elect({ topic, partitions }: ApiTypes[typeof API.ELECT_LEADERS]["request"]): object {
-    const named = partitions?.map((partition) => ({ topic, partition, error: "NONE", message: null, leader: 1 }));
+    const named = partitions?.map((partition) => ({
+      topic,
+      partition,
+      error: "NONE",
+      message: null,
+      leader: 1,
+      endOffset: -1,
+    }));
     return { entries: named ?? [], omitted: named === undefined ? 1 : 0, metadataEnd: this.log.length };
   }
 
