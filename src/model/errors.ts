@@ -384,7 +384,7 @@ export const ERRORS = {
     5,
     false,
     "every replica of the partition has lost its disk or is damaged: nobody is left who has all that was acknowledged",
-    "bring back a node with an intact disk, or give up what is lost: ottla partition elect <topic> <partition> --unclean lets one lead that has some of it",
+    "bring back a node with an intact disk, or give up what is lost: ottla partition elect <topic> <partition> --unclean lets one lead that is not damaged and has some of it. Where all are damaged, ottla log dump shows what can still be read",
   ),
   LEADER_NOT_AVAILABLE: row(
     102,
@@ -413,7 +413,14 @@ export const ERRORS = {
     83,
     false,
     "no replica of the partition that could lead is up",
-    "ottla broker ls shows which nodes are down: start one that holds a replica",
+    "ottla broker ls shows which nodes are down: start one that holds a replica. Of a damaged one ottla log dump shows what can still be read, on its stopped node",
+  ),
+  ELIGIBLE_LEADER_DOWN: row(
+    110,
+    83,
+    false,
+    "a replica that has everything is only down: an unclean election would lose what only that one has",
+    "start its node; ottla partition elect --unclean --force gives up what only it has",
   ),
   INELIGIBLE_REPLICA: row(
     107,

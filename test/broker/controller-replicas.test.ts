@@ -149,7 +149,7 @@ describe("balance of leaders", () => {
 });
 
 describe("elections by an operator", () => {
-  const wish = { kind: "preferred", topic: null, partitions: null, nodeId: -1 } as const;
+  const wish = { kind: "preferred", topic: null, partitions: null, nodeId: -1, isForced: false } as const;
 
   test("of everything name only what was not as wished", async () => {
     const bench = await active(1, 2, 3);
@@ -167,7 +167,7 @@ describe("elections by an operator", () => {
     });
     for (const partition of [0, 1]) await bench.alter(partition, [1, 2, 3]);
     expect(await bench.controller.electLeaders(wish)).toEqual({
-      entries: [{ topic: `t${TOPIC}`, partition: 1, error: "NONE", message: null, leader: 2 }],
+      entries: [{ topic: `t${TOPIC}`, partition: 1, error: "NONE", message: null, leader: 2, endOffset: -1 }],
       omitted: 0,
       metadataEnd: bench.image.endOffset,
     });

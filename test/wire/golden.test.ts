@@ -205,8 +205,8 @@ const REQUESTS: readonly [string, string, string][] = [
   ],
   [
     "ElectLeaders",
-    asked(API.ELECT_LEADERS, { kind: "unclean", topic: "t", partitions: [0, 2], nodeId: -1 }),
-    "962d0007cd01f4909401a174920002ff",
+    asked(API.ELECT_LEADERS, { kind: "unclean", topic: "t", partitions: [0, 2], nodeId: -1, isForced: true }),
+    "962d0007cd01f4909501a174920002ffc3",
   ],
   [
     "DescribePartitions",
@@ -354,11 +354,11 @@ const ANSWERS: readonly [string, string, string][] = [
   [
     "ElectLeaders",
     answered(API.ELECT_LEADERS, {
-      entries: [{ topic: "t", partition: 0, error: "ELECTION_NOT_NEEDED", message: null, leader: 2 }],
+      entries: [{ topic: "t", partition: 0, error: "ELECTION_NOT_NEEDED", message: null, leader: 2, endOffset: -1 }],
       omitted: 1,
       metadataEnd: 9,
     }),
-    "982d00070000c090939195a1740068c0020109",
+    "982d00070000c090939196a1740068c002ff0109",
   ],
   [
     "DescribePartitions",

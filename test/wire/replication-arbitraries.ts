@@ -59,11 +59,14 @@ export const REPLICATION_ARBITRARIES: Pick<Arbitraries, 42 | 43 | 44 | 45 | 46> 
         topic: maybe(text),
         partitions: maybe(list(int32)),
         nodeId: int32,
+        isForced: fc.boolean(),
       }),
     ),
     response: bare(
       fc.record({
-        entries: list(fc.record({ topic: text, partition: int32, error, message: maybe(text), leader: int32 })),
+        entries: list(
+          fc.record({ topic: text, partition: int32, error, message: maybe(text), leader: int32, endOffset: int64 }),
+        ),
         omitted: int32,
         metadataEnd: int64,
       }),

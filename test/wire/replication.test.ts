@@ -123,14 +123,21 @@ describe("the fullest of the others", () => {
   });
 
   it("ElectLeaders of a thousand partitions: messages for people are left out where they do not fit", () => {
-    const row = { topic: "t".repeat(249), partition: INT, error: "ELECTION_NOT_NEEDED" as const, leader: INT };
+    const row = {
+      topic: "t".repeat(249),
+      partition: INT,
+      error: "ELECTION_NOT_NEEDED" as const,
+      leader: INT,
+      endOffset: FAR,
+    };
     const entries = new Array(FIELD_LIMITS.ELECTED).fill({ ...row, message: "m".repeat(1000) });
     expect(responseAfter(API.ELECT_LEADERS, { entries, omitted: INT, metadataEnd: FAR })).toEqual({
       entries: entries.map(() => ({ ...row, message: null })),
       omitted: INT,
       metadataEnd: FAR,
     });
-    const request = { kind: "preferred" as const, topic: row.topic, partitions: rowsOf(1024, [INT]), nodeId: -1 };
+    const partitions = rowsOf(1024, [INT]);
+    const request = { kind: "preferred" as const, topic: row.topic, partitions, nodeId: -1, isForced: false };
     expect(requestAfter(API.ELECT_LEADERS, request)).toEqual(request);
   });
 });

@@ -62,7 +62,7 @@ export class LeaderElections {
     return places.map(({ topicId, topic, partition }, at) => {
       const { error, message } = verdicts[at] ?? { error: "UNKNOWN_SERVER_ERROR", message: "" };
       const leader = quorum.image.topic(topicId)?.partitions[partition]?.leader ?? -1;
-      return { topic, partition, error, message: message === "" ? null : message, leader };
+      return { topic, partition, error, message: message === "" ? null : message, leader, endOffset: -1 };
     });
   }
 

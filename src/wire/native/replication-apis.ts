@@ -90,8 +90,10 @@ export interface ElectLeadersRequest {
   readonly topic: string | null;
   /** null = every partition; always null without a topic. */
   readonly partitions: readonly number[] | null;
-  /** Of an unclean election: who is to lead; -1 = the controller chooses. */
+  /** Of an unclean election: who is to lead; -1 = the controller chooses the one that has most. */
   readonly nodeId: number;
+  /** Of an unclean election: also where a replica that has everything is only down. */
+  readonly isForced: boolean;
 }
 /**
  * Where partitions were named, one entry for each in their order; else those that were not already as wished, at most FIELD_LIMITS.ELECTED of
@@ -102,16 +104,19 @@ export interface ElectLeadersResponse {
     readonly topic: string;
     readonly partition: number;
     readonly error: ErrorName;
+    /** For people; of an unclean election also where it was done: what each replica that could lead has. */
     readonly message: string | null;
     /** Who leads now; -1 = nobody. */
     readonly leader: number;
+    /** Of an unclean election that was done: where the log of the new leader ends; -1 = not known. */
+    readonly endOffset: number;
   }[];
   readonly omitted: number;
   /** End of the metadata log that has the changes. */
   readonly metadataEnd: number;
 }
 
-/** From a client to the leader of the partitions. */
+/** From a client to the leader of the partitions; from anybody to any of their brokers, about its own replicas. */
 export interface DescribePartitionsRequest {
   /** At most FIELD_LIMITS.DESCRIBED_PARTITIONS. */
   readonly entries: readonly { readonly topicId: TopicId; readonly partition: number }[];
@@ -119,8 +124,9 @@ export interface DescribePartitionsRequest {
 /** In the order of the request; every number -1 where it is not known. */
 export interface DescribePartitionsResponse {
   readonly entries: readonly {
-    /** NOT_LEADER_OR_FOLLOWER from a broker that does not lead it. */
+    /** NOT_LEADER_OR_FOLLOWER from a broker that does not lead it: then the rest is of its own log, `replicas` is empty, and a missing replica is all -1. */
     readonly error: ErrorName;
+    /** The one led in; of a replica that does not lead, that of its last batch, -1 = it has none. */
     readonly leaderEpoch: number;
     readonly partitionEpoch: number;
     readonly logStartOffset: number;

@@ -74,6 +74,7 @@ const electLeadersRequest = struct<apis.ElectLeadersRequest>({
   topic: nullable(name),
   partitions: nullable(intRows([INT32], FIELD_LIMITS.ELECTED)),
   nodeId: int32,
+  isForced: bool,
 });
 const electLeadersResponse = struct<apis.ElectLeadersResponse>({
   entries: array(
@@ -83,6 +84,7 @@ const electLeadersResponse = struct<apis.ElectLeadersResponse>({
       error: errorName,
       message: nullable(note1k),
       leader: int32,
+      endOffset: int64,
     }),
     FIELD_LIMITS.ELECTED,
   ),
