@@ -54,6 +54,7 @@ interface RecoveredLog {
   readonly topicId: string;
   readonly startOffset: number;
   readonly endOffset: number;
+  readonly highWatermark: number;
   readonly damage: string | undefined;
   readonly batches: readonly TracedBatch[];
 }
@@ -236,9 +237,9 @@ function except(sequence: number, its: CrashChoices): CrashChoices {
 async function readLogs(store: LogStore, sum: (bytes: Uint8Array) => number): Promise<RecoveredLog[]> {
   const logs: RecoveredLog[] = [];
   for (const log of [...store.logs].sort((left, right) => (left.topicId < right.topicId ? -1 : 1))) {
-    const { topicId, startOffset, endOffset, damage } = log;
+    const { topicId, startOffset, endOffset, highWatermark, damage } = log;
     const batches = damage === undefined ? await readBatches(log, sum) : [];
-    logs.push({ topicId, startOffset, endOffset, damage: damage?.reason, batches });
+    logs.push({ topicId, startOffset, endOffset, highWatermark, damage: damage?.reason, batches });
   }
   return logs;
 }
@@ -279,10 +280,19 @@ function faultOf(
     if (log.endOffset < required) return `${promise.topic} ends at ${log.endOffset}, ${required} was promised`;
     if (log.startOffset > promise.startOffset)
       return `${promise.topic} starts at ${log.startOffset}, only ${promise.startOffset} was asked for`;
-    const fault = contentFault(log, promise);
+    const fault = contentFault(log, promise) ?? highWatermarkFault(log, promise);
     if (fault !== undefined) return `${promise.topic}: ${fault}`;
   }
   return undefined;
+}
+
+/** D-7: never above what is there, nor above what was known; and what was in the journal for certain is known still. */
+function highWatermarkFault(log: RecoveredLog, promise: LogPromise): string | undefined {
+  const { highWatermark, startOffset, endOffset } = log;
+  const known = Math.max(promise.highWatermark, promise.before?.highWatermark ?? 0, startOffset);
+  const least = Math.max(promise.storedHighWatermark, startOffset);
+  if (highWatermark >= least && highWatermark <= Math.min(known, endOffset)) return undefined;
+  return `high watermark ${highWatermark} of ${startOffset} to ${endOffset}, known were ${least} to ${known}`;
 }
 
 function contentFault(log: RecoveredLog, promise: LogPromise): string | undefined {

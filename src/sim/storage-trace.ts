@@ -38,11 +38,16 @@ export interface LogPromise {
   readonly batches: readonly TracedBatch[];
   readonly count: number;
   /** While a truncation is under way: what was there before it. */
-  readonly before: { readonly batches: readonly TracedBatch[]; readonly count: number } | undefined;
+  readonly before:
+    | { readonly batches: readonly TracedBatch[]; readonly count: number; readonly highWatermark: number }
+    | undefined;
   readonly durableEnd: number;
   readonly writtenEnd: number;
   /** Highest log start asked for. */
   readonly startOffset: number;
+  /** D-7: as the log knew it, and what was in the journal for certain. */
+  readonly highWatermark: number;
+  readonly storedHighWatermark: number;
 }
 
 export interface TracePoint {
@@ -71,6 +76,7 @@ interface LogModel {
   durableEnd: number;
   writtenEnd: number;
   startOffset: number;
+  storedHighWatermark: number;
   epoch: LeaderEpoch;
 }
 
@@ -126,6 +132,7 @@ class TraceRecorder {
       onDurable: (log, endOffset, truncations) =>
         this.#credit(log, truncations, (model) => {
           model.durableEnd = Math.min(endOffset, model.cutTo);
+          if (this.#rng.chance(0.5)) log.noteHighWatermark(toOffset(model.durableEnd));
         }),
       onRefused: () => this.#world.fail(new Error("an append was refused on a disk with room")),
       onDamaged: (log) => this.#world.fail(new Error(`log ${log.logId} became damaged: ${log.damage?.reason}`)),
@@ -150,6 +157,8 @@ class TraceRecorder {
       durableEnd: model.durableEnd,
       writtenEnd: model.writtenEnd,
       startOffset: model.startOffset,
+      highWatermark: model.log.highWatermark,
+      storedHighWatermark: model.storedHighWatermark,
     }));
   }
 
@@ -164,6 +173,7 @@ class TraceRecorder {
     if (dice < 14) return this.#startEpoch(model);
     if (dice < 15) return this.#reopen();
     if (dice < 17) return this.#reset(model);
+    if (dice < 20) return this.#rest();
     const batches = this.#rng.between(1, 4);
     for (let count = 0; count < batches; count++) this.#append(model);
     await this.#world.runFor(this.#rng.between(0, 6));
@@ -176,7 +186,15 @@ class TraceRecorder {
     const topic = `t${++this.#topics}`;
     const log = await this.#world.settle(this.#opened.createLog({ topicId, topic, partition: toPartitionIndex(0) }));
     const none = { before: undefined, cutTo: Number.POSITIVE_INFINITY, durableEnd: 0, writtenEnd: 0, startOffset: 0 };
-    this.#models.set(topicId, { log, topicId, topic, mustExist: true, batches: [], epoch: toLeaderEpoch(1), ...none });
+    const model = { log, topicId, topic, mustExist: true, batches: [], epoch: toLeaderEpoch(1), ...none };
+    this.#models.set(topicId, { ...model, storedHighWatermark: 0 });
+  }
+
+  /** Long enough for a mark, and for its sync. */
+  async #rest(): Promise<void> {
+    for (const { log } of this.#models.values()) if (this.#rng.chance(0.3)) log.noteHighWatermark(log.durableEnd);
+    await this.#world.runFor(100);
+    for (const model of this.#models.values()) model.storedHighWatermark = model.log.highWatermark;
   }
 
   async #delete(model: LogModel): Promise<void> {
@@ -191,7 +209,7 @@ class TraceRecorder {
     model.mustExist = false;
     model.log = await this.#world.settle(this.#opened.resetLog(model.log, fromOffset));
     model.batches = [];
-    model.durableEnd = model.writtenEnd = model.startOffset = fromOffset;
+    model.durableEnd = model.writtenEnd = model.startOffset = model.storedHighWatermark = fromOffset;
     model.epoch = toLeaderEpoch(model.epoch + 1);
     model.mustExist = true;
   }
@@ -229,7 +247,9 @@ class TraceRecorder {
     const kept = this.#rng.below(model.batches.length + 1);
     const cutAt = model.batches[kept];
     if (cutAt === undefined || cutAt.base < model.startOffset) return;
-    model.before = { batches: model.batches, count: model.batches.length };
+    const { highWatermark } = model.log;
+    model.before = { batches: model.batches, count: model.batches.length, highWatermark };
+    model.storedHighWatermark = Math.min(model.storedHighWatermark, cutAt.base);
     model.batches = model.batches.slice(0, kept);
     model.cutTo = cutAt.base;
     model.durableEnd = Math.min(model.durableEnd, cutAt.base);

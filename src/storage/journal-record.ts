@@ -28,6 +28,8 @@ export const KIND = {
   SEAL: 8,
   /** Damage was met in the log (D-17): `base` is the first offset not proven, -1 when not known; the body says why. */
   DAMAGED: 9,
+  /** The high watermarks that rose since a record said so, of no log; the body has a row for each log: id, offset, epoch of the batch ending there (D-7). */
+  HIGH_WATERMARKS: 10,
 } as const;
 export type RecordKind = (typeof KIND)[keyof typeof KIND];
 

@@ -13,13 +13,14 @@ import type { Clock } from "../ports/clock.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { Timers, TimerHandle } from "../ports/timers.ts";
 import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
+import type { RisenHighWatermarks, RisingLog } from "./high-watermark.ts";
 import type { Damage, EpochEntry } from "./types.ts";
 import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
 
 const GROUP_BYTES_MAX = 1 * 1024 * 1024;
-/** Two chunks a record; below the 1,024 that one writev takes. */
+/** Two chunks a record, and one record of high watermarks; below the 1,024 that one writev takes. */
 const GROUP_RECORDS_MAX = 500;
-/** Idle for this long: a MARK tells what is synced (D-11 asks for 50 ms). */
+/** Idle for this long: a MARK tells what is synced (D-11 asks for 50 ms), and takes high watermarks along. */
 const MARK_AFTER_MS = 25;
 const RETRY_AFTER_MS = 1000;
 
@@ -108,8 +109,9 @@ export class Journal {
   readonly #timers: Timers;
   readonly #clock: Clock;
   readonly #queue = new Ring<JournalEntry>();
+  readonly #risen: RisenHighWatermarks;
   /** Headers of the group being written; used again when its write has settled. */
-  readonly #headers = new Uint8Array(GROUP_RECORDS_MAX * RECORD_HEADER_BYTES);
+  readonly #headers = new Uint8Array((GROUP_RECORDS_MAX + 1) * RECORD_HEADER_BYTES);
   #file: JournalFile;
   #unsynced: Group[] = [];
   #isPumping = false;
@@ -122,8 +124,12 @@ export class Journal {
   #failure: OttlaError | undefined;
   #idleWaiters: (() => void)[] = [];
 
-  constructor(file: JournalFile, deps: { host: JournalHost; checksum: Checksum; timers: Timers; clock: Clock }) {
+  constructor(
+    file: JournalFile,
+    deps: { host: JournalHost; checksum: Checksum; timers: Timers; clock: Clock; risen: RisenHighWatermarks },
+  ) {
     this.#file = file;
+    this.#risen = deps.risen;
     this.#host = deps.host;
     this.#checksum = deps.checksum;
     this.#timers = deps.timers;
@@ -149,6 +155,12 @@ export class Journal {
     if (!this.#isPumping) this.#startPump();
   }
 
+  /** The log's high watermark rose: that goes with the next group, or with the next mark. */
+  highWatermarkRose(log: RisingLog): void {
+    this.#risen.add(log);
+    if (this.#markTimer === undefined) this.#armMark();
+  }
+
   /** Seals the present file behind everything queued and goes on in a new one. Resolves when the old one is wholly durable. */
   rotate(open: Rotation["open"]): Promise<JournalFile> {
     assert(this.#rotation === undefined, "the journal is rotating already");
@@ -170,7 +182,7 @@ export class Journal {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#markTimer?.cancel();
+    this.#cancelMark();
     await this.settled();
     await this.#file.handle.close();
   }
@@ -186,7 +198,7 @@ export class Journal {
   #startPump(): void {
     if (this.#failure !== undefined) return this.#rejectAll(this.#failure);
     this.#isPumping = true;
-    this.#markTimer?.cancel();
+    this.#cancelMark();
     void this.#pump();
   }
 
@@ -226,8 +238,17 @@ export class Journal {
       group.sizeBytes += sizeBytes;
       if (next.kind === KIND.SEAL || group.entries.length === GROUP_RECORDS_MAX) break;
     }
+    this.#takeRisen(group);
     group.endPosition = this.#file.position + group.sizeBytes;
     return group;
+  }
+
+  /** Not behind the snapshot of a checkpoint: the next file has what rises from there on. */
+  #takeRisen(group: Group): void {
+    const body = this.#rotation === undefined ? this.#risen.take() : undefined;
+    if (body === undefined) return;
+    group.entries.push({ ...controlEntry(KIND.HIGH_WATERMARKS, undefined), body });
+    group.sizeBytes += RECORD_HEADER_BYTES + body.length;
   }
 
   #encode(group: Group): Uint8Array[] {
@@ -244,8 +265,9 @@ export class Journal {
 
   #groupWritten(group: Group, sizeBytes: number): void {
     this.#file.position = group.endPosition;
+    this.#risen.written();
     for (const entry of group.entries) {
-      if (entry.kind !== KIND.MARK) {
+      if (entry.kind !== KIND.MARK && entry.kind !== KIND.HIGH_WATERMARKS) {
         this.#hasUnmarked = true;
         this.#hasRecords = true;
       }
@@ -342,6 +364,7 @@ export class Journal {
 
   /** ENOSPC: no trace of the group stays, then everything accepted is refused. False: the journal has failed. */
   async #writeFailed(group: Group, thrown: unknown): Promise<boolean> {
+    this.#risen.putBack();
     if (!isNoSpace(thrown) || this.#failure !== undefined) {
       this.#requeue(group.entries);
       this.#fail(diskFailed(thrown));
@@ -399,13 +422,29 @@ export class Journal {
     const waiters = this.#idleWaiters;
     this.#idleWaiters = [];
     for (const resolve of waiters) resolve();
-    if (!this.#isIdle || !this.#hasUnmarked || this.#isClosed || this.#failure !== undefined) return;
+    this.#armMark();
+  }
+
+  get #isMarkDue(): boolean {
+    const isWanted = this.#hasUnmarked || this.#risen.isFresh;
+    return isWanted && this.#isIdle && !this.#isClosed && this.#failure === undefined;
+  }
+
+  #armMark(): void {
+    if (!this.#isMarkDue) return;
     this.#markTimer?.cancel();
     this.#markTimer = this.#timers.after(MARK_AFTER_MS, () => {
-      if (!this.#isIdle || this.#isClosed || !this.#hasUnmarked) return;
+      this.#markTimer = undefined;
+      if (!this.#isMarkDue) return;
       this.#hasUnmarked = false;
+      this.#risen.isFresh = false;
       this.push(controlEntry(KIND.MARK, undefined));
     });
+  }
+
+  #cancelMark(): void {
+    this.#markTimer?.cancel();
+    this.#markTimer = undefined;
   }
 }
 

@@ -6,6 +6,7 @@ import { toLogId, toOffset } from "../model/ids.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
+import { rowsOf } from "./high-watermark.ts";
 import { decodeImage, emptyLogImage, type Image, type LogImage } from "./image.ts";
 import type { JournalFile } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
@@ -61,7 +62,7 @@ export async function recover(
   if (survey.damage === undefined) await apply(store, survey, live);
   else store.deps.logger.error("journal_damaged", { reason: survey.damage });
   for (const file of survey.files) await file.handle.close();
-  for (const { log } of live.values()) log.settleHighWatermark();
+  for (const { log } of live.values()) log.mark.settle(log);
   const evidence = evidenceOf(image, survey, live);
   const generation = (await newestGeneration(store)) + 1;
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
@@ -188,6 +189,7 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
       header: file.header,
       checksum: store.checksum,
       visit: async (record) => {
+        if (record.kind === KIND.HIGH_WATERMARKS) return applyHighWatermarks(find, record);
         const found = find(record.logId);
         if (found === undefined || found.log.damage !== undefined) return;
         await orDamage(found.log, applyRecord(found, record));
@@ -221,6 +223,7 @@ async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Pr
       if (!isBeforeCut) log.replayAppend(record.body, record);
       break;
     case KIND.TRUNCATE:
+      log.mark.replayCut(record.base, epochs);
       if (isBeforeCut) truncateEpochs(epochs, record.base);
       else await log.replayTruncate(record.base);
       break;
@@ -235,6 +238,10 @@ async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Pr
       return;
   }
   log.isEpochsDirty = true;
+}
+
+function applyHighWatermarks(find: (logId: number) => LiveLog | undefined, record: JournalRecord): void {
+  for (const row of rowsOf(record.body)) find(row.logId)?.log.mark.replay(row);
 }
 
 /** Journals whose records were not all used are kept: they may be all that is left of something. */

@@ -25,7 +25,7 @@ export function refusals(
   const logs = new Map<ReplicaLogImpl, RefusedLog>();
   for (const entry of entries) {
     const log = entry.log as ReplicaLogImpl | undefined;
-    if (entry.kind === KIND.MARK) continue;
+    if (entry.kind === KIND.MARK || entry.kind === KIND.HIGH_WATERMARKS) continue;
     if (entry.kind === KIND.APPEND && log !== undefined) {
       takeBack(logs, log, entry);
       continue;

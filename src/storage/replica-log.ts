@@ -13,7 +13,8 @@ import { RUN_BYTES_MAX, splitRun } from "./batch-run.ts";
 import { epochBefore, lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { isPassing, storageError } from "./faults.ts";
 import { HeldBatches, type MemoryBudgets } from "./held-batches.ts";
-import type { LogCapture, LogImage, StoredHighWatermark } from "./image.ts";
+import { LogHighWatermark, type RisingLog } from "./high-watermark.ts";
+import type { LogCapture, LogImage } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
 import { emptyRead } from "./segment-read.ts";
@@ -41,12 +42,13 @@ export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl
   readonly gate: Promise<void> | undefined;
   requestFlush(log: ReplicaLogImpl): void;
   onDamageMet(log: ReplicaLogImpl, damage: Damage): void;
+  onHighWatermarkRisen(log: ReplicaLogImpl): void;
 }
 
 const damageError = (log: ReplicaLog, reason: string): OttlaError =>
   storageError(`the log of ${log.topic}-${log.partition} is damaged: ${reason}`);
 
-export class ReplicaLogImpl implements ReplicaLog, JournalLog {
+export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   readonly logId: LogId;
   readonly spec: LogSpec;
   readonly held: HeldBatches<ReplicaLogImpl>;
@@ -59,9 +61,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
   durableEnd: Offset;
   truncations: number;
   damage: Damage | undefined;
-  highWatermark: Offset;
-  /** What the image says, until recovery has seen the epochs that it is true of. */
-  readonly #storedHighWatermark: StoredHighWatermark;
+  readonly mark: LogHighWatermark;
   /** The DELETE is accepted, or the log was never there. */
   isDeleted = false;
   credit: Credit | undefined;
@@ -92,8 +92,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.durableEnd = this.endOffset;
     this.truncations = image.truncations;
     this.damage = image.damage;
-    this.highWatermark = this.startOffset;
-    this.#storedHighWatermark = image.highWatermark;
+    this.mark = new LogHighWatermark(this.startOffset, image.highWatermark);
     this.held = new HeldBatches<ReplicaLogImpl>(services, this, image.endOffset);
   }
 
@@ -113,8 +112,12 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.segments.configure(settings);
   }
 
+  get highWatermark(): Offset {
+    return this.mark.offset;
+  }
+
   noteHighWatermark(offset: Offset): void {
-    this.highWatermark = Math.max(this.highWatermark, Math.min(offset, this.endOffset)) as Offset;
+    if (this.mark.raise(Math.min(offset, this.endOffset))) this.#services.onHighWatermarkRisen(this);
   }
 
   #unusable(): OttlaError | undefined {
@@ -262,7 +265,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.endOffset = end as Offset;
     this.writtenEnd = Math.min(this.writtenEnd, end) as Offset;
     this.durableEnd = Math.min(this.durableEnd, end) as Offset;
-    this.highWatermark = Math.min(this.highWatermark, end) as Offset;
+    this.mark.cut(end);
     truncateEpochs(this.epochs, end);
     this.isEpochsDirty = true;
   }
@@ -393,14 +396,6 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog {
     this.held.hold(batch, record.last);
     this.writtenEnd = this.endOffset;
     this.durableEnd = this.endOffset;
-  }
-
-  /** D-7: the mark is of the records that the log had; if another epoch has that place now, it says nothing. */
-  settleHighWatermark(): void {
-    const { offset, epoch } = this.#storedHighWatermark;
-    const isThere = offset >= this.startOffset && offset <= this.endOffset;
-    const agrees = mutant("D-7") || epochBefore(this.epochs, offset) === epoch;
-    this.highWatermark = (isThere && agrees ? offset : this.startOffset) as Offset;
   }
 
   /** Cuts memory and segments at once. */

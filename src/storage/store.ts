@@ -9,6 +9,7 @@ import { Checkpointer, type CheckpointHost, type SuperblockChange } from "./chec
 import { diskFailed, isNoSpace, isPassing, isUnreadable, storageFull } from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { HandleCache } from "./handle-cache.ts";
+import { RisenHighWatermarks } from "./high-watermark.ts";
 import type { LogImage } from "./image.ts";
 import {
   type Credit,
@@ -120,6 +121,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
       checksum: this.checksum,
       timers: this.deps.timers,
       clock: this.deps.clock,
+      risen: new RisenHighWatermarks(),
     });
     await this.#space.start();
     const { superblock, superblockFile } = opened;
@@ -302,6 +304,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   requestFlush(log: ReplicaLogImpl): void {
     this.#flusher.request(log);
+  }
+
+  onHighWatermarkRisen(log: ReplicaLogImpl): void {
+    if (this.#failure === undefined) this.#journal?.highWatermarkRose(log);
   }
 
   /** In the journal too, so that a restart does not forget it before a read meets it again. */

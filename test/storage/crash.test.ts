@@ -30,6 +30,8 @@ async function check(store: LogStoreImpl, snapshot: Snapshot, bound: "written" |
     expect(log.durableEnd, where).toBe(log.endOffset);
     expect(log.highWatermark, where).toBeGreaterThanOrEqual(log.startOffset);
     expect(log.highWatermark, where).toBeLessThanOrEqual(log.endOffset);
+    if (log.highWatermark > log.startOffset)
+      expect(log.highWatermark, where).toBeLessThanOrEqual(model.highestOf(log.truncations));
     const isEmptyAt = log.startOffset === log.endOffset && log.epochs.length === 0 ? log.endOffset : undefined;
     if (entry.resetTo !== undefined && isEmptyAt === entry.resetTo) continue;
     const content = concatBytes(await contentOf(log));

@@ -160,12 +160,30 @@ const schedules: Record<string, () => Promise<boolean>> = {
     for (let count = 0; count < 8; count++) appendBatch(log);
     await recorder.until(() => log.durableEnd === 8);
     log.noteHighWatermark(8 as Offset);
-    await store.checkpoint();
+    // The mark goes with this one.
+    appendBatch(log);
+    await recorder.until(() => log.durableEnd === 9);
     // After an unclean election others have these places, and nobody has said yet that they are committed.
     await log.truncate(3 as Offset);
     for (let count = 0; count < 7; count++) appendBatch(log, { epoch: 2, fill: 90 });
     await recorder.until(() => log.durableEnd === 10);
     return (await after(files, log, DROP_ALL)).highWatermark <= 3;
+  },
+  "D-7a": async () => {
+    const { files, store, recorder } = await opened(new MemoryFiles(), { journalPinnedBytes: 1 << 20 });
+    const log = await store.createLog(specOf("a"));
+    await settle();
+    let writes = 0;
+    files.onOperation = (operation) => {
+      if (operation.kind === "write" && isJournal(operation) && ++writes === 2) files.kill();
+    };
+    // More records than a group takes: the mark would go with the first one, before what it is about.
+    for (let count = 0; count < 600; count++) appendBatch(log, { valueBytes: 0 });
+    log.noteHighWatermark(600 as Offset);
+    await recorder.until(() => log.writtenEnd === 500);
+    await settle();
+    const { end, highWatermark } = await after(files, log, KEEP_ALL);
+    return end === 500 && highWatermark <= end;
   },
   "D-12": async () => {
     const { files, store, recorder } = await opened();

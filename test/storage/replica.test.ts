@@ -4,12 +4,30 @@ import { concatBytes } from "../../src/base/bytes.ts";
 import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
 import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
 import { RUN_BYTES_MAX } from "../../src/storage/batch-run.ts";
+import {
+  LogHighWatermark,
+  RisenHighWatermarks,
+  type RisingLog,
+  ROWS_MAX,
+  rowsOf,
+} from "../../src/storage/high-watermark.ts";
 import { KIND } from "../../src/storage/journal-record.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
-import type { ReplicaLog, StorageConfig } from "../../src/storage/types.ts";
+import type { Damage, ReplicaLog, StorageConfig } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, appendRun, contentOf, makeBatch, openStore, Recorder, settle, specOf } from "./support.ts";
+import {
+  appendBatch,
+  appendRun,
+  contentOf,
+  makeBatch,
+  makeDeps,
+  ManualTimers,
+  openStore,
+  Recorder,
+  settle,
+  specOf,
+} from "./support.ts";
 
 async function opened(files = new MemoryFiles(), config: Partial<StorageConfig> = {}) {
   const store = await openStore(files, config);
@@ -199,17 +217,22 @@ test("D-7: the high watermark comes back with a checkpoint, never above what was
   expect(foundIn(last.store, log).highWatermark).toBe(5);
 });
 
-test("D-7: a high watermark that was not checkpointed is the log start", async () => {
+/** A crash, and the high watermark that the next process finds. */
+async function next(files: MemoryFiles, log: ReplicaLog, highWatermark: number, choices = DROP_ALL) {
+  const { store } = await crashed(files, choices);
+  expect(foundIn(store, log).highWatermark).toBe(highWatermark);
+}
+
+test("D-7: a high watermark goes with the next record of the journal, whoever's it is", async () => {
   const { files, log, durable } = await withLog();
   for (let count = 0; count < 6; count++) appendBatch(log);
   await durable();
   log.noteHighWatermark(6 as Offset);
   await log.advanceStart(2 as Offset);
-  const next = await crashed(files);
-  expect(foundIn(next.store, log).highWatermark).toBe(2);
+  await next(files, log, 6);
 });
 
-test("D-7: the epoch of the same records agrees, whoever sent them again", async () => {
+test("D-7: what a truncation has taken is not known to be committed, whatever comes in its place", async () => {
   const { files, store, log, durable } = await withLog();
   for (let count = 0; count < 6; count++) appendBatch(log);
   await durable();
@@ -218,8 +241,113 @@ test("D-7: the epoch of the same records agrees, whoever sent them again", async
   await log.truncate(3 as Offset);
   for (let count = 0; count < 3; count++) appendBatch(log);
   await durable();
-  const next = await crashed(files, KEEP_ALL);
-  expect(foundIn(next.store, log).highWatermark).toBe(6);
+  await next(files, log, 3, KEEP_ALL);
+});
+
+test("D-7: a high watermark that is the last thing to rise goes with a mark", async () => {
+  const timers = new ManualTimers();
+  const memory = new MemoryFiles();
+  const store = await openStore(memory, {}, makeDeps(memory, { timers }));
+  const recorder = new Recorder();
+  store.listen(recorder);
+  const log = await store.createLog(specOf("a"));
+  const other = await store.createLog(specOf("b", 0, 2));
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await recorder.until(() => log.durableEnd === 6);
+  await settle();
+  timers.fire(25);
+  await settle();
+  const before = memory.operations;
+  log.noteHighWatermark(3 as Offset);
+  log.noteHighWatermark(5 as Offset);
+  other.noteHighWatermark(5 as Offset);
+  await settle();
+  expect(memory.operations).toBe(before);
+  timers.fire(25);
+  await settle();
+  expect(memory.operations).toBeGreaterThan(before);
+  const written = memory.operations;
+  timers.fire(25);
+  await settle();
+  // Nothing more to tell.
+  expect(memory.operations).toBe(written);
+  await next(memory, log, 5);
+});
+
+test("D-7: what rises while a checkpoint takes its snapshot is in the next journal", async () => {
+  const { files, store, log, durable } = await withLog();
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await durable();
+  log.noteHighWatermark(3 as Offset);
+  const done = store.checkpoint();
+  log.noteHighWatermark(5 as Offset);
+  await done;
+  appendBatch(log);
+  await durable();
+  await next(files, log, 5);
+});
+
+test("D-7: a full disk keeps no high watermark for ever, and none makes work of it", async () => {
+  const timers = new ManualTimers();
+  const memory = new MemoryFiles();
+  const store = await openStore(memory, {}, makeDeps(memory, { timers }));
+  const recorder = new Recorder();
+  store.listen(recorder);
+  const log = await store.createLog(specOf("a"));
+  for (let count = 0; count < 6; count++) appendBatch(log);
+  await recorder.until(() => log.durableEnd === 6);
+  await settle();
+  log.noteHighWatermark(6 as Offset);
+  memory.capacityBytes = memory.image.usedBytes;
+  appendBatch(log, { valueBytes: 8000 });
+  await recorder.until(() => log.endOffset === 6);
+  await settle();
+  timers.fire(25);
+  await settle();
+  const tried = memory.operations;
+  for (let round = 0; round < 3; round++) {
+    timers.fire(25);
+    await settle();
+  }
+  expect(memory.operations).toBe(tried);
+  memory.capacityBytes = Number.POSITIVE_INFINITY;
+  appendBatch(log);
+  await recorder.until(() => log.durableEnd === 7);
+  await next(memory, log, 6);
+});
+
+test("D-7: more logs than a record has rows for are told in several, and no deleted or damaged one", async () => {
+  const risen = new RisenHighWatermarks();
+  const make = (logId: number, state: { isDeleted?: boolean; damage?: Damage } = {}): RisingLog => {
+    const mark = new LogHighWatermark(0 as Offset, { offset: 0, epoch: -1 });
+    mark.raise(10);
+    return {
+      logId,
+      durableEnd: logId % 2 === 0 ? 10 : 7,
+      epochs: [{ epoch: 4 as LeaderEpoch, startOffset: 0 as Offset }],
+      isDeleted: state.isDeleted ?? false,
+      damage: state.damage,
+      mark,
+    };
+  };
+  risen.add(make(1, { isDeleted: true }));
+  risen.add(make(2, { damage: { reason: "rotten", fromOffset: undefined } }));
+  for (let logId = 3; logId < 3 + ROWS_MAX + 1000; logId++) risen.add(make(logId));
+  const rows = [];
+  const counts: number[] = [];
+  for (let body = risen.take(); body !== undefined; body = risen.take()) {
+    const found = [...rowsOf(body)];
+    rows.push(...found);
+    counts.push(found.length);
+    risen.written();
+  }
+  expect(counts).toEqual([ROWS_MAX, 1000]);
+  expect(risen.isFresh).toBe(false);
+  expect(rows.map(({ logId }) => logId)).toEqual(Array.from({ length: ROWS_MAX + 1000 }, (_, place) => place + 3));
+  expect(rows.slice(0, 2)).toEqual([
+    { logId: 3, offset: 7, epoch: 4 },
+    { logId: 4, offset: 10, epoch: 4 },
+  ]);
 });
 
 test("a reset log is another one, empty where it was told, and gives its memory back", async () => {

@@ -23,12 +23,23 @@ export class LogModel {
   readonly states: State[] = [];
   written = 0;
   durable = 0;
+  /** Highest mark that was ever known, by the count of truncations. */
+  readonly highest: number[] = [];
   isDeleting = false;
   /** Being deleted to be made anew from here. */
   resetTo: number | undefined;
 
   constructor(spec: LogSpec) {
     this.spec = spec;
+  }
+
+  /** D-7: what a crash may leave of the high watermark is never above this. */
+  highestOf(truncations: number): number {
+    return this.highest[truncations] ?? 0;
+  }
+
+  noteMark(log: ReplicaLog): void {
+    this.highest[log.truncations] = Math.max(this.highestOf(log.truncations), log.highWatermark);
   }
 
   get last(): State {
@@ -38,6 +49,7 @@ export class LogModel {
   note(log: ReplicaLog, batches: readonly Uint8Array[]): number {
     const { startOffset, endOffset, truncations } = log;
     this.states.push({ batches, startOffset, endOffset, truncations, epochs: [...log.epochs] });
+    this.noteMark(log);
     return this.states.length - 1;
   }
 
@@ -163,6 +175,7 @@ export class TraceRun implements StoreListener {
     log.append(concatBytes(batches), (base + count - 1) as Offset, epoch as LeaderEpoch);
     model.note(log, [...model.last.batches, ...batches]);
     if (this.#rng.chance(0.3)) log.noteHighWatermark(this.#rng.between(0, log.durableEnd) as Offset);
+    model.noteMark(log);
   }
 
   async #truncate(log: ReplicaLog, model: LogModel): Promise<void> {
