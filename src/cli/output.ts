@@ -17,6 +17,8 @@ export interface Table {
   readonly rows: readonly (readonly string[])[];
   /** Positions of columns of numbers. */
   readonly right?: readonly number[];
+  /** Headers of columns that a narrow terminal leaves out, the first of them first. */
+  readonly spare?: readonly string[];
 }
 
 export interface Output {
@@ -57,7 +59,10 @@ export function createOutput(flags: GlobalFlags): Output {
     isQuiet: flags.quiet === true,
     verbosity: flags.verbose ?? 0,
     line: (text) => void process.stdout.write(`${text}\n`),
-    table: (table) => void process.stdout.write(isTerminal ? alignedTable(table, paint) : tabbedTable(table)),
+    table: (table) =>
+      void process.stdout.write(
+        isTerminal ? alignedTable(fitted(table, process.stdout.columns), paint) : tabbedTable(table),
+      ),
     json: (command, fields) => {
       process.stdout.write(`${JSON.stringify({ _command: command, _version: 1, ...fields })}\n`);
     },
@@ -84,6 +89,24 @@ export function failureText(failure: Failure, style: { readonly isJson: boolean;
 export function tabbedTable({ headers, rows }: Table): string {
   const clean = (cell: string) => cell.replace(/[\t\n\r]/g, " ");
   return `${[headers, ...rows].map((row) => row.map(clean).join("\t")).join("\n")}\n`;
+}
+
+const GAP = 2;
+
+/** Without as many of its spare columns as do not fit. */
+export function fitted(table: Table, columns: number | undefined): Table {
+  const [dropped, ...spare] = table.spare ?? [];
+  const at = dropped === undefined ? -1 : table.headers.indexOf(dropped);
+  const widths = table.headers.map((header, column) =>
+    Math.max(header.length, ...table.rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const width = widths.reduce((sum, one) => sum + one + GAP, -GAP);
+  if (at < 0 || columns === undefined || width <= columns) return table;
+  const without = (row: readonly string[]) => row.filter((_, column) => column !== at);
+  const right = (table.right ?? [])
+    .filter((column) => column !== at)
+    .map((column) => (column > at ? column - 1 : column));
+  return fitted({ headers: without(table.headers), rows: table.rows.map(without), right, spare }, columns);
 }
 
 export function alignedTable({ headers, rows, right = [] }: Table, paint = false): string {

@@ -1,7 +1,7 @@
 // Counts what becomes of produced records, shows progress, and sums up at the end.
 import { createHistogram } from "node:perf_hooks";
 import type { BatchReport } from "../client/types.ts";
-import type { ErrorName } from "../model/errors.ts";
+import { type ErrorName, OttlaError } from "../model/errors.ts";
 import { EXIT } from "../model/exit-codes.ts";
 import { type Output, remarkText } from "./output.ts";
 import { counted, humanBytes } from "./values.ts";
@@ -15,6 +15,12 @@ const PROGRESS_FILE_MS = 10_000;
 export class ProduceTally {
   readonly #output: Output;
   readonly #skipsOversized: boolean;
+  /** False with acks 0: sent is all that is known. */
+  readonly #isAnswered: boolean;
+  readonly #partitions = new Set<number>();
+  readonly #causes = new Map<string, number>();
+  readonly #hinted = new Set<string>();
+  #isDropped = false;
   readonly #latencyUs = createHistogram();
   readonly #startedMs = performance.now();
   readonly #errors = new Map<string, number>();
@@ -23,7 +29,8 @@ export class ProduceTally {
   #readRecords = 0;
   #readBytes = 0;
   #oversizedBytes = 0;
-  #ackedRecords = 0;
+  /** Acknowledged, or sent where nothing is answered. */
+  #doneRecords = 0;
   #failedRecords = 0;
   #unknownRecords = 0;
   #unknownBatches = 0;
@@ -31,9 +38,24 @@ export class ProduceTally {
   #isHopeless = false;
   #isTopicGone = false;
 
-  constructor(output: Output, skipsOversized: boolean) {
+  constructor(
+    output: Output,
+    { skipsOversized, isAnswered }: { readonly skipsOversized: boolean; readonly isAnswered: boolean },
+  ) {
     this.#output = output;
     this.#skipsOversized = skipsOversized;
+    this.#isAnswered = isAnswered;
+  }
+
+  /** Partitions to which something was sent. */
+  get partitions(): readonly number[] {
+    return [...this.#partitions].toSorted((left, right) => left - right);
+  }
+
+  /** What was sent there and never answered was not taken, or may not have been. */
+  doubt(where: readonly string[], why: string, isDropped: boolean): void {
+    this.#isDropped ||= isDropped;
+    this.#say(`${where.join(", ")}: ${why}`);
   }
 
   /** True: an error after which every further record would fail too. */
@@ -48,7 +70,8 @@ export class ProduceTally {
 
   get exitCode(): number {
     const sentRecords = this.#readRecords - this.#oversizedLines;
-    const hasFailed = this.#failedRecords > 0 || this.#unknownRecords > 0 || sentRecords > this.#ackedRecords;
+    const hasFailed = this.#failedRecords > 0 || this.#unknownRecords > 0 || sentRecords > this.#doneRecords;
+    if (this.#isDropped) return EXIT.FAILED;
     return hasFailed || (this.#oversizedLines > 0 && !this.#skipsOversized) ? EXIT.FAILED : EXIT.OK;
   }
 
@@ -69,27 +92,32 @@ export class ProduceTally {
 
   onBatch(report: BatchReport): void {
     this.#latencyUs.record(Math.max(1, Math.round(report.latencyMs * 1000)));
-    if (report.error === undefined || report.error.outcome === "appended") this.#ackedRecords += report.recordCount;
+    if (report.error === undefined) this.#partitions.add(report.partition);
+    if (report.error === undefined || report.error.outcome === "appended") this.#doneRecords += report.recordCount;
     if (report.error !== undefined) this.#failed(report, report.error);
   }
 
   #failed(report: BatchReport, error: NonNullable<BatchReport["error"]>): void {
     this.#errors.set(error.code, (this.#errors.get(error.code) ?? 0) + report.recordCount);
     const where = `${report.topic}-${report.partition}`;
-    const why = `${error.code}: ${error.message.replace(`${where}: `, "")}`;
+    const cause = error.cause instanceof OttlaError ? error.cause.code : undefined;
+    if (cause !== undefined) this.#causes.set(cause, (this.#causes.get(cause) ?? 0) + report.recordCount);
+    const code = cause === undefined ? error.code : `${error.code}, ${cause}`;
+    const why = `error[${code}]: ${error.message.replace(`${where}: `, "")}`;
     if (error.outcome === "unknown") {
       this.#unknownRecords += report.recordCount;
       this.#unknownBatches++;
       if (this.#unknownBatches <= TOLD_MAX) {
         this.#say(
           `${counted(report.recordCount, "record")} of unknown outcome (batch of ${where}, ${report.sizeBytes} bytes): ${why}`,
+          error.hint,
         );
       }
       return;
     }
     if (error.outcome === "appended") return;
     if (this.#failedRecords === 0)
-      this.#say(`${counted(report.recordCount, "record")} not appended (${where}): ${why}`);
+      this.#say(`${counted(report.recordCount, "record")} not appended (${where}): ${why}`, error.hint);
     this.#failedRecords += report.recordCount;
     if (GONE.includes(error.code)) this.#isHopeless = this.#isTopicGone = true;
     if (!error.retriable && error.code !== "MESSAGE_TOO_LARGE") this.#isHopeless = true;
@@ -103,8 +131,8 @@ export class ProduceTally {
 
   #showProgress(): void {
     const seconds = (performance.now() - this.#startedMs) / 1000;
-    const rate = Math.round(this.#ackedRecords / seconds);
-    const text = `${counted(this.#ackedRecords, "record")} acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)}, ${rate} records/s`;
+    const rate = Math.round(this.#doneRecords / seconds);
+    const text = `${this.#doneText()} of ${this.#readRecords} read, ${humanBytes(this.#readBytes)}, ${rate} records/s`;
     if (!this.#isTerminal || this.#output.isJson) this.#output.note(text);
     else process.stderr.write(`${CLEAR_LINE}${text}`);
   }
@@ -114,9 +142,18 @@ export class ProduceTally {
     if (this.#isTerminal && !this.#output.isJson && this.#progress !== undefined) process.stderr.write(CLEAR_LINE);
   }
 
-  #say(text: string): void {
+  /** Each hint once. */
+  #say(text: string, hint?: string): void {
     this.#clearProgress();
     process.stderr.write(remarkText(`warning: ${text}`, this.#output.isJson));
+    if (hint === undefined || this.#hinted.has(hint)) return;
+    if (this.#hinted.size < TOLD_MAX) process.stderr.write(remarkText(`  hint: ${hint}`, this.#output.isJson));
+    this.#hinted.add(hint);
+  }
+
+  #doneText(): string {
+    const records = counted(this.#doneRecords, "record");
+    return this.#isAnswered ? `${records} acknowledged` : `${records} sent, not acknowledged (acks 0),`;
   }
 
   /** The summary, on stderr: stdout stays free. */
@@ -127,23 +164,27 @@ export class ProduceTally {
     const summary = {
       topic,
       recordsRead: this.#readRecords,
-      recordsAcknowledged: this.#ackedRecords,
+      recordsAcknowledged: this.#isAnswered ? this.#doneRecords : 0,
+      ...(this.#isAnswered ? {} : { recordsSent: this.#doneRecords }),
       recordsNotAppended: this.#failedRecords,
       recordsUnknown: this.#unknownRecords,
       linesTooLong: this.#oversizedLines,
       bytesRead: this.#readBytes,
       seconds: Number(seconds.toFixed(3)),
-      recordsPerSecond: Math.round(this.#ackedRecords / seconds),
+      recordsPerSecond: Math.round(this.#doneRecords / seconds),
       bytesPerSecond: Math.round((this.#readBytes - this.#oversizedBytes) / seconds),
       batchLatencyP50Ms: this.#percentileMs(50),
       batchLatencyP99Ms: this.#percentileMs(99),
       errors: Object.fromEntries(this.#errors),
+      causes: Object.fromEntries(this.#causes),
     };
     if (this.#output.isJson) this.#output.json("produce", summary);
     else this.#sumUp(summary);
   }
 
-  #percentileMs(percentile: number): number {
+  /** Of answers: null where none are given. */
+  #percentileMs(percentile: number): number | null {
+    if (!this.#isAnswered) return null;
     return this.#latencyUs.count === 0 ? 0 : Number((this.#latencyUs.percentile(percentile) / 1000).toFixed(2));
   }
 
@@ -151,13 +192,13 @@ export class ProduceTally {
     readonly recordsPerSecond: number;
     readonly bytesPerSecond: number;
     readonly seconds: number;
-    readonly batchLatencyP50Ms: number;
-    readonly batchLatencyP99Ms: number;
+    readonly batchLatencyP50Ms: number | null;
+    readonly batchLatencyP99Ms: number | null;
   }): void {
     const rate = `${summary.recordsPerSecond} records/s, ${humanBytes(summary.bytesPerSecond)}/s`;
-    const latency = `batch latency p50 ${summary.batchLatencyP50Ms} ms, p99 ${summary.batchLatencyP99Ms} ms`;
+    const latency = `; batch latency p50 ${summary.batchLatencyP50Ms} ms, p99 ${summary.batchLatencyP99Ms} ms`;
     this.#output.note(
-      `${counted(this.#ackedRecords, "record")} acknowledged of ${this.#readRecords} read, ${humanBytes(this.#readBytes)} in ${summary.seconds} s (${rate}); ${latency}`,
+      `${this.#doneText()} of ${this.#readRecords} read, ${humanBytes(this.#readBytes)} in ${summary.seconds} s (${rate})${this.#isAnswered ? latency : ""}`,
     );
     if (this.#unknownRecords > 0) {
       this.#output.note(

@@ -85,14 +85,14 @@ export function parsePair(text: string, what: string): readonly [key: string, va
 }
 
 /** "0,2,5-7" as numbers, sorted, each once. */
-export function parsePartitions(text: string): number[] {
+export function parsePartitions(text: string, what = "-P"): number[] {
   const found = new Set<number>();
   for (const part of text.split(",")) {
     const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part.trim());
     const first = Number(match?.[1] ?? Number.NaN);
     const last = Number(match?.[2] ?? match?.[1] ?? Number.NaN);
     if (!(first <= last) || last - first > 100_000) {
-      throw new UsageError(`-P takes partitions such as 0,2 or 0-3, not "${text}"`);
+      throw new UsageError(`${what} takes partitions such as 0,2 or 0-3, not "${text}"`);
     }
     for (let partition = first; partition <= last; partition++) found.add(partition);
   }

@@ -1,5 +1,5 @@
 // Partitions and their replicas: how far each is, asked of the leaders, and elections of leaders.
-import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { OttlaError } from "../model/errors.ts";
 import {
   API,
   type ApiTypes,
@@ -15,17 +15,23 @@ import type {
   PartitionState,
   ReplicaProgress,
 } from "./admin-types.ts";
-import type { BrokerLink } from "./broker-link.ts";
 import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { changeAtController } from "./controller.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { aDuration, aListOf, anInteger, aText, type Checks, checkOptions, invalid, oneOf } from "./options.ts";
+import {
+  aBoolean,
+  aDuration,
+  aListOf,
+  anInteger,
+  aText,
+  type Checks,
+  checkOptions,
+  invalid,
+  oneOf,
+} from "./options.ts";
+import { type Answer, ASKED_MAX, askLeaders, askReplicas, type Described, type Survey } from "./replica-survey.ts";
 import { isStale } from "./stale.ts";
-import { noLeader } from "./unreadable.ts";
-
-type Described = ApiTypes[typeof API.DESCRIBE_PARTITIONS]["response"]["entries"][number];
-type Answer = Described | OttlaError;
 
 const A_PARTITION = anInteger(0, 2 ** 31 - 1);
 const DESCRIBE_CHECKS: Checks<DescribePartitionsOptions> = {
@@ -37,15 +43,13 @@ const ELECT_CHECKS: Checks<ElectOptions> = {
   topic: aText,
   partitions: aListOf(A_PARTITION, "partition numbers"),
   nodeId: A_PARTITION,
+  force: aBoolean,
 };
 const A_KIND = oneOf("preferred", "unclean");
 /** A leader that has not answered by then is down or cut off, and what is not known is told as such. */
 const DESCRIBE_TIMEOUT_MS = 3_000;
 /** For asking again whoever leads now; the rest is for the first question. */
 const SECOND_TRY_SHARE = 0.4;
-/** Partitions per request. */
-const ASKED_MAX = 1_000;
-
 export async function describePartitions(
   context: ClientContext,
   name: string,
@@ -58,9 +62,13 @@ export async function describePartitions(
   const topic = await metadata.refresh(name, timeoutMs);
   const indexes = partitions ?? topic.partitions.map(({ index }) => index);
   const answers = new Map<number, Answer>(indexes.map((index) => [index, notThere(name, index)]));
-  const firstMs = (deadlineMs - alarms.nowMs()) * (1 - SECOND_TRY_SHARE);
-  await askLeaders(context, { topic, indexes, answers, timeoutMs: Math.max(1, firstMs) });
+  const firstMs = Math.max(1, (deadlineMs - alarms.nowMs()) * (1 - SECOND_TRY_SHARE));
   const isLed = (index: number) => (partitionOf(topic, index)?.leader ?? -1) >= 0;
+  const leaderless = indexes.filter((index) => !isLed(index));
+  const [survey] = await Promise.all([
+    askReplicas(context, { topic, indexes: leaderless, timeoutMs: firstMs }),
+    askLeaders(context, { topic, indexes, answers, timeoutMs: firstMs }),
+  ]);
   const stale = indexes.filter((index) => isLed(index) && isAskedInVain(answers.get(index)));
   const fresh = stale.length === 0 ? topic : await refreshed(context, topic, deadlineMs);
   const moved = stale.filter((index) => hasMoved(topic, fresh, index));
@@ -68,7 +76,7 @@ export async function describePartitions(
   if (moved.length > 0) await askLeaders(context, { topic: fresh, indexes: moved, answers, timeoutMs: leftMs });
   return indexes.flatMap((index) => {
     const known = partitionOf(fresh, index);
-    return known === undefined ? [] : [stateOf(known, answers.get(index) ?? notThere(name, index))];
+    return known === undefined ? [] : [stateOf(known, answers.get(index) ?? notThere(name, index), survey)];
   });
 }
 
@@ -89,70 +97,12 @@ function hasMoved(before: TopicMetadata, now: TopicMetadata, index: number): boo
   return fresh !== undefined && fresh.leader >= 0 && old?.leaderEpoch !== fresh.leaderEpoch;
 }
 
-/** All of them at the same time, each answer entered by itself. */
-async function askLeaders(
-  context: ClientContext,
-  asked: {
-    readonly topic: TopicMetadata;
-    readonly indexes: readonly number[];
-    readonly answers: Map<number, Answer>;
-    readonly timeoutMs: number;
-  },
-): Promise<void> {
-  const { topic, indexes, answers, timeoutMs } = asked;
-  const groups = new Map<BrokerLink, number[][]>();
-  for (const index of indexes) {
-    const partition = partitionOf(topic, index);
-    if (partition === undefined) continue;
-    const link = context.pool.linkOfNode(partition.leader);
-    if (link === undefined) {
-      answers.set(index, noLeader(topic.name, partition));
-      continue;
-    }
-    const chunks = groups.get(link) ?? [];
-    const last = chunks.at(-1);
-    if (last !== undefined && last.length < ASKED_MAX) last.push(index);
-    else chunks.push([index]);
-    groups.set(link, chunks);
-  }
-  const asking = [...groups].flatMap(([link, chunks]) =>
-    chunks.map(async (chunk) => {
-      const found = await askLeader(context, { link, topic, indexes: chunk, timeoutMs });
-      for (const [at, index] of chunk.entries()) answers.set(index, found[at] ?? new OttlaError("PROTOCOL_ERROR"));
-    }),
-  );
-  await Promise.all(asking);
-}
-
-async function askLeader(
-  { alarms }: ClientContext,
-  asked: {
-    readonly link: BrokerLink;
-    readonly topic: TopicMetadata;
-    readonly indexes: readonly number[];
-    readonly timeoutMs: number;
-  },
-): Promise<Answer[]> {
-  const { link, topic, indexes, timeoutMs } = asked;
-  const deadlineMs = alarms.nowMs() + timeoutMs;
-  const late = () => new OttlaError("CONNECTION_FAILED", `${link.address} takes no connection`);
-  const entries = indexes.map((partition) => ({ topicId: topic.topicId, partition }));
-  try {
-    const connection = await alarms.within(link.get(), timeoutMs, late);
-    const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
-    const response = await connection.call(API.DESCRIBE_PARTITIONS, { entries }, leftMs, { isPatient: true });
-    return response.entries.map((entry) => (entry.error === "NONE" ? entry : new OttlaError(entry.error)));
-  } catch (thrown) {
-    const error = asOttlaError(thrown);
-    return indexes.map(() => error);
-  }
-}
-
 const known = (value: number): number | null => (value < 0 ? null : value);
 
-function stateOf(partition: PartitionMetadata, answer: Answer): PartitionState {
+function stateOf(partition: PartitionMetadata, answer: Answer, survey: Survey): PartitionState {
   if (answer instanceof OttlaError) {
-    const progress = partition.replicas.map((nodeId) => progressOf(nodeId, partition, undefined));
+    const said = survey.get(partition.index);
+    const progress = partition.replicas.map((nodeId) => ownProgressOf(nodeId, partition, said?.get(nodeId)));
     const nothing = { startOffset: null, highWatermark: null, endOffset: null, durableEnd: null };
     return { ...partition, ...nothing, progress, unknown: answer };
   }
@@ -182,6 +132,20 @@ function progressOf(nodeId: number, { isr }: PartitionMetadata, answer: Describe
     durableEnd,
     lag: durableEnd === null || leaderEnd === null ? null : Math.max(0, leaderEnd - durableEnd),
     caughtUpMsAgo: known(replica?.caughtUpMsAgo ?? -1),
+    lastEpoch: null,
+  };
+}
+
+/** Without a leader's word. */
+function ownProgressOf(nodeId: number, { isr }: PartitionMetadata, own: Described | undefined): ReplicaProgress {
+  return {
+    nodeId,
+    isInSync: isr.includes(nodeId),
+    endOffset: known(own?.endOffset ?? -1),
+    durableEnd: known(own?.durableEnd ?? -1),
+    lag: null,
+    caughtUpMsAgo: null,
+    lastEpoch: known(own?.leaderEpoch ?? -1),
   };
 }
 
@@ -193,7 +157,7 @@ export async function electLeaders(
   const takes = A_KIND(kind);
   if (takes !== undefined) throw invalid("electLeaders", takes, kind);
   checkOptions("electLeaders", options, ELECT_CHECKS);
-  const { timeoutMs = CALL_TIMEOUT_MS, topic = null, partitions, nodeId = -1 } = options;
+  const { timeoutMs = CALL_TIMEOUT_MS, topic = null, partitions, nodeId = -1, force = false } = options;
   if (topic === null && partitions !== undefined) throw invalid("electLeaders: topic", "the partitions' topic", null);
   if (kind === "unclean" && topic === null)
     throw invalid("electLeaders: topic", "a topic: an unclean election loses records", null);
@@ -202,7 +166,7 @@ export async function electLeaders(
   const elections: Election[] = [];
   let omitted = 0;
   for (const chunk of chunks) {
-    const request = { kind, topic, partitions: chunk, nodeId, isForced: false };
+    const request = { kind, topic, partitions: chunk, nodeId, isForced: force };
     const leftMs = Math.max(1, deadlineMs - context.alarms.nowMs());
     // Done twice is as good as done once: the second time it is not needed.
     const call = { timeoutMs: leftMs, isRepeatable: () => true };
@@ -223,7 +187,7 @@ function inChunks(partitions: readonly number[]): number[][] {
 
 function electionOf(entry: ApiTypes[typeof API.ELECT_LEADERS]["response"]["entries"][number]): Election {
   const { topic, partition, leader, error, message } = entry;
-  if (error === "NONE") return { topic, partition, leader };
+  if (error === "NONE") return { topic, partition, leader, endOffset: known(entry.endOffset), note: message };
   const text = message ?? `${topic}-${partition}: ${new OttlaError(error).message}`;
-  return { topic, partition, leader, error: new OttlaError(error, text) };
+  return { topic, partition, leader, error: new OttlaError(error, text), endOffset: null, note: null };
 }

@@ -46,6 +46,8 @@ export interface ReplicaProgress {
   readonly lag: number | null;
   /** Since it last had on its disk all that the leader had; null = not known. */
   readonly caughtUpMsAgo: number | null;
+  /** Where nobody leads: the leader epoch of its last batch, as it says itself. Of two replicas the one with the higher has more, then the one with the greater end. */
+  readonly lastEpoch: number | null;
 }
 
 /** A partition with what only its leader knows; null where that is not known. */
@@ -72,8 +74,10 @@ export interface ElectOptions extends CallOptions {
   readonly topic?: string;
   /** Default: all of the topic. */
   readonly partitions?: readonly number[];
-  /** Of an unclean election: who is to lead; default: the controller chooses. */
+  /** Of an unclean election: who is to lead; default: whoever has most, as far as replicas tell the controller. */
   readonly nodeId?: number;
+  /** Of an unclean election: also where a replica that has everything is only down. Default: false. */
+  readonly force?: boolean;
 }
 
 export interface Election {
@@ -83,6 +87,10 @@ export interface Election {
   readonly leader: number;
   /** Why it was not elected as asked; not there: it was. ELECTION_NOT_NEEDED: it was so already. */
   readonly error?: OttlaError;
+  /** Of an unclean election that was done: where the new leader's log ends; null = not known. */
+  readonly endOffset: number | null;
+  /** Of an unclean election: what each replica that could lead has, for people. */
+  readonly note: string | null;
 }
 
 export interface Elections {
@@ -261,7 +269,7 @@ export interface Admin {
   /** Asks the leaders of all partitions; rejects when one stays without a leader. */
   offsets(topic: string, options?: OffsetsOptions): Promise<PartitionOffsets[]>;
   /**
-   * Asks the leaders, all at once, how far the replicas are. What a leader does not say within `timeoutMs` (default 3,000) is null; rejects
+   * Asks the leaders, all at once, how far the replicas are; where there is none, each replica for itself. What nobody says within `timeoutMs` (default 3,000) is null; rejects
    * only with UNKNOWN_TOPIC_OR_PARTITION and when no broker answers at all.
    */
   describePartitions(topic: string, options?: DescribePartitionsOptions): Promise<PartitionState[]>;

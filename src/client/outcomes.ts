@@ -4,7 +4,8 @@ import type { Lane } from "./produce-batch.ts";
 
 /** The error, saying of which partition it is. */
 export function named({ topic, partition }: Lane, error: OttlaError): OttlaError {
-  const { code, message, hint, cause } = error;
+  const { code, message, cause } = error;
+  const hint = error.hint.replace("ottla topic describe shows", `ottla topic describe ${topic} shows`);
   return new OttlaError(code, `${topic}-${partition}: ${message}`, { hint, cause });
 }
 

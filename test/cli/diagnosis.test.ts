@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { diagnose } from "../../src/cli/cluster/diagnosis.ts";
 import type { LocalFacts } from "../../src/cli/cluster/local-facts.ts";
-import { gone, quorum, seen, up, voter, WELL } from "./views.ts";
+import { gone, OK_CHECKS, quorum, seen, up, voter, WELL } from "./views.ts";
 
 const brief = (diagnosis: ReturnType<typeof diagnose>) => ({
   condition: diagnosis.condition,
@@ -38,11 +38,14 @@ describe("a quorum of three", () => {
     const diagnosis = diagnose(seen([node, gone(2), gone(3)], { controllerId: -1 }));
     expect(brief(diagnosis)).toEqual({
       condition: "no-quorum",
-      codes: ["NO_QUORUM", "NODE_DOWN 2", "NODE_DOWN 3"],
+      codes: ["NO_QUORUM", "NODE_DOWN 2", "NODE_DOWN 3", "PARTITIONS_LEADER_SILENT"],
     });
+    expect(diagnosis.findings[3]?.message).toMatch(
+      /^\d+ partitions led by a node that does not answer: node 2 leads \d+, node 3/,
+    );
     const [first] = diagnosis.findings;
     expect(first?.message).toBe("no quorum: 1 of 3 voters up, missing nodes 2, 3");
-    expect(first?.means).toMatch(/written and read as before; topics cannot be created/);
+    expect(first?.means).toMatch(/read as before; acks=all waits there in vain .*; topics cannot be created/);
     expect(first?.hint).toMatch(/ottla cluster start 2 3.*only when their disks are lost.*unsafe-recover/);
     expect(diagnosis.findings[1]?.means).toBe("");
   });
@@ -56,6 +59,17 @@ describe("a quorum of three", () => {
     const diagnosis = diagnose(seen(nodes, { controllerId: -1 }));
     expect(brief(diagnosis)).toEqual({ condition: "degraded", codes: ["NO_CONTROLLER", "NODE_DOWN 3"] });
     expect(diagnosis.findings[0]?.hint).toContain("--wait");
+  });
+
+  it("a full disk: the partitions that nobody else could take over are counted", () => {
+    const checks = { ...OK_CHECKS, disk: "low on space: produce is refused until space is freed" };
+    const full = { ...up(2, "follower"), readiness: { ready: true, checks } };
+    const diagnosis = diagnose(seen([up(1, "controller"), full, up(3, "follower")]));
+    expect(brief(diagnosis)).toEqual({ condition: "degraded", codes: ["NODE_TROUBLED 2", "PARTITIONS_FULL"] });
+    expect(diagnosis.findings[1]?.message).toMatch(
+      /^\d+ partitions led by a node whose disk is full: node 2 leads \d+$/,
+    );
+    expect(diagnosis.findings[1]?.means).toContain("STORAGE_FULL");
   });
 
   it("a fenced node", () => {

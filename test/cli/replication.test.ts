@@ -87,7 +87,7 @@ describe("three replicas", () => {
     await vi.waitFor(isMoved, SOON);
     expect((await ok("topic", "ls")).stdout).toContain("t\t6\t3\t6\tunder-replicated\n");
     const health = await cluster.run(["cluster", "health"]);
-    expect(health.stdout).toMatch(/6 partitions under-replicated: t-0 \(1 of 3 replicas\)/);
+    expect(health.stdout).toMatch(/6 partitions under-replicated: t-0 \(2 of 3 replicas in sync\)/);
     // Told once, and not by each leader again.
     expect(health.stdout).not.toContain("led here");
     expect(health.code).toBe(10);
@@ -120,9 +120,16 @@ describe("three replicas", () => {
     for (const acks of ["all", "1"]) {
       const options = { input: "refused\n" };
       const refused = await cluster.run(["produce", "strict", "-a", acks, "--delivery-timeout", "3s"], options);
-      expect(refused.stderr).toMatch(/not appended .*fewer replicas are in sync than min\.insync\.replicas/);
+      expect(refused.stderr).toMatch(
+        /not appended \(strict-0\): error\[DELIVERY_TIMED_OUT, NOT_ENOUGH_REPLICAS\]: .*\n\s*hint: .*describe strict/,
+      );
       expect(refused.code).toBe(1);
     }
+    // Nobody answers these; what cannot have been taken is told all the same.
+    const unasked = await cluster.run(["produce", "strict", "-a", "0", "--json"], { input: "dropped\n" });
+    expect(unasked.stderr).toMatch(/strict-0: nothing is taken there now, .*2 in sync, 3 needed/);
+    expect(json(unasked)).toMatchObject({ recordsAcknowledged: 0, recordsSent: 1, batchLatencyP50Ms: null });
+    expect(unasked.code).toBe(1);
     expect((await cluster.run(["cluster", "health"])).stdout).toContain(
       "1 partition below min.insync.replicas: strict-0 (2 in sync, 3 needed)",
     );
@@ -130,6 +137,31 @@ describe("three replicas", () => {
     await ok("cluster", "start", "2");
     expect((await waiting).code).toBe(0);
     expect(lines(await ok("consume", "strict", "-e"))).toEqual(["before", "waited"]);
+  });
+});
+
+describe("without most nodes", () => {
+  it("acks 0 ends soon: what was sent to the leader that is left, and what nobody could be sent", async () => {
+    await ok("topic", "create", "lonely", "-P", "3", "-R", "1");
+    const leaders = (await partitionsOf("lonely")).map(({ leader }) => leader);
+    await ok("cluster", "kill", "1", "2");
+    const startedMs = performance.now();
+    const sent = await cluster.run(["produce", "lonely", "-p", String(leaders.indexOf(3)), "-a", "0"], {
+      input: "x\n",
+    });
+    expect(sent.stderr).toContain("1 record sent, not acknowledged (acks 0), of 1 read");
+    expect(sent.stderr).not.toContain("warning");
+    expect(sent.code).toBe(0);
+    const dead = ["-p", String(leaders.indexOf(1)), "-a", "0", "--delivery-timeout", "3s"];
+    const unsent = await cluster.run(["produce", "lonely", ...dead], { input: "x\n" });
+    expect(unsent.stderr).toContain("1 record not appended (lonely-");
+    expect(unsent.code).toBe(1);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+    const health = await cluster.run(["cluster", "health"]);
+    expect(health.stdout).toMatch(/partitions? led by a node that is down/);
+    await ok("cluster", "start", "1");
+    await ok("cluster", "start", "2");
+    await ok("topic", "delete", "lonely", "--yes", "--wait");
   });
 });
 
@@ -163,6 +195,14 @@ describe("a partition whose last complete copy is lost", () => {
       new RegExp(`^frail\t0\tnone\t.*\t-\t${complete}\t1\t-\t-\t-\t-\t.*\tleaderless$`, "m"),
     );
     expect(described.stderr).toContain(`no leader until node ${complete} is up`);
+    // Its node is only down.
+    const unsaid = await cluster.run(["partition", "elect", "frail", "0", "--unclean"]);
+    expect(unsaid.stderr).toContain(`until node ${complete}, which has everything, is up: start it instead`);
+    expect(unsaid.stderr).toContain(`node ${behind} ends at 2`);
+    const refused = await cluster.run(["partition", "elect", "frail", "0", "--unclean", "--yes"]);
+    expect(refused.stdout).toContain("ELIGIBLE_LEADER_DOWN");
+    expect(refused.code).toBe(1);
+    expect(await statesOf("frail")).toEqual(["leaderless"]);
   });
 
   it("is lost when that one's disk is: sends fail at once, with the way out", async () => {
@@ -187,10 +227,16 @@ describe("a partition whose last complete copy is lost", () => {
 
   it("goes on with what is left only when somebody says so", async () => {
     const unsaid = await cluster.run(["partition", "elect", "frail", "0", "--unclean"]);
-    expect(unsaid.stderr).toMatch(/^error\[NOT_CONFIRMED\]: .*frail-0.*lost for good\nhint: add --yes/);
+    expect(unsaid.stderr).toMatch(/^error\[NOT_CONFIRMED\]: frail-0: .*lost for good\nhint: add --yes/);
+    expect(unsaid.stderr).toContain(`node ${behind} ends at 2`);
+    expect(unsaid.stderr).toContain(`node ${complete} ends at 0`);
     expect(unsaid.code).toBe(6);
-    const done = await ok("partition", "elect", "frail", "0", "--unclean", "--node", String(behind), "--yes");
-    expect(lines(done)).toEqual(["TOPIC\tPARTITION\tLEADER\tRESULT", `frail\t0\t${behind}\telected`]);
+    const byReplica = await ok("topic", "describe", "frail", "--replicas");
+    expect(byReplica.stdout).toMatch(new RegExp(`^frail\t0\t${behind}\t-\tincomplete\t2\t2\t-\t-$`, "m"));
+    // Of the two the one that has some of it.
+    const done = await ok("partition", "elect", "frail", "0", "--unclean", "--yes");
+    expect(lines(done)[1]).toMatch(new RegExp(`^frail\t0\t${behind}\telected; its log ends at 2`));
+    expect((await ok("topic", "describe", "frail")).stderr).toContain("an unclean election gave up records of frail-0");
     await produce("frail", ["new"]);
     expect(lines(await ok("consume", "frail", "-e"))).toEqual(["on both", "on one", "new"]);
     await vi.waitFor(async () => expect(await statesOf("frail")).toEqual(["ok"]), SOON);

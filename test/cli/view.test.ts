@@ -257,7 +257,7 @@ describe("the tally of topics", () => {
       offline: { count: 1, examples: ["t-2"] },
       lost: { count: 1, examples: ["t-4"] },
       belowMinIsr: { count: 1, examples: ["t-5 (1 in sync, 2 needed)"] },
-      underReplicated: { count: 1, examples: ["t-1 (1 of 3 replicas)"] },
+      underReplicated: { count: 1, examples: ["t-1 (2 of 3 replicas in sync)"] },
       faulty: { count: 1, examples: ["t-3 (STORAGE_ERROR)"] },
     });
     expect([...shares]).toEqual([

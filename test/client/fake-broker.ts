@@ -311,6 +311,12 @@ export class FakeBroker {
   #progress(topicId: string, index: number): DescribePartitionsResponse["entries"][number] {
     const partition = this.#find(topicId, index)?.partition;
     const nothing = { logStartOffset: -1, highWatermark: -1, endOffset: -1, durableEnd: -1, replicas: [] };
+    if (partition?.leader === -1 && partition.durableEnds?.[this.nodeId] !== undefined) {
+      const own = partition.durableEnds[this.nodeId] as number;
+      const ends = { logStartOffset: 0, highWatermark: 0, endOffset: own, durableEnd: own, replicas: [] };
+      const { leaderEpoch } = partition;
+      return { error: "NOT_LEADER_OR_FOLLOWER", leaderEpoch: leaderEpoch - 1, partitionEpoch: 0, ...ends };
+    }
     if (partition === undefined || (partition.leader ?? 1) !== this.nodeId)
       return { error: "NOT_LEADER_OR_FOLLOWER", leaderEpoch: -1, partitionEpoch: -1, ...nothing };
     const endOffset = this.endOffset(partition);

@@ -318,7 +318,7 @@ describe("describePartitions", () => {
     expect(states[0]?.unknown).toBeUndefined();
   });
 
-  it("a leader that has moved is asked where it is now; nobody asks for one that there is not", async () => {
+  it("a leader that has moved is asked where it is now; where there is none, replicas are asked of themselves", async () => {
     const { time, first, admin, lead, lose } = await setUp();
     await time.until(admin.describePartitions("t"));
     lead(1, 1);
@@ -326,7 +326,25 @@ describe("describePartitions", () => {
     const states = await time.until(admin.describePartitions("t"), 1_000);
     expect(states[1]).toMatchObject({ leader: 1, endOffset: 1 });
     expect(states[3]).toMatchObject({ leader: -1, endOffset: null, unknown: { code: "NO_INTACT_REPLICA" } });
-    expect(first.of(API.DESCRIBE_PARTITIONS)).toHaveLength(2);
+    expect(first.of(API.DESCRIBE_PARTITIONS)).toHaveLength(3);
+  });
+
+  it("where nobody leads, each replica says what it has, and from which epoch", async () => {
+    const { time, first, admin, lose } = await setUp();
+    lose(3);
+    first.partition("t", 3).durableEnds = { 1: 7, 2: 4 };
+    const [state] = await time.until(admin.describePartitions("t", { partitions: [3] }), 3_100);
+    const { leaderEpoch } = first.partition("t", 3);
+    expect(state).toMatchObject({
+      leader: -1,
+      endOffset: null,
+      unknown: { code: "NO_INTACT_REPLICA" },
+      progress: [
+        { nodeId: 2, endOffset: 4, durableEnd: 4, lag: null, lastEpoch: leaderEpoch - 1 },
+        { nodeId: 3, endOffset: null, durableEnd: null, lastEpoch: null },
+        { nodeId: 1, endOffset: 7, durableEnd: 7, lag: null, lastEpoch: leaderEpoch - 1 },
+      ],
+    });
   });
 
   it("what the leader knows of who is in sync counts where it is newer", async () => {

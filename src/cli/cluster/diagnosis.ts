@@ -28,6 +28,8 @@ export const FINDING_CODES = [
   "VOTER_REFUSED",
   "VOTER_DISK_REPLACED",
   "PARTITIONS_OFFLINE",
+  "PARTITIONS_LEADER_SILENT",
+  "PARTITIONS_FULL",
   "PARTITIONS_LOST",
   "PARTITIONS_BELOW_MIN_ISR",
   "PARTITIONS_FAULTY",
@@ -76,6 +78,7 @@ export function diagnose(all: ClusterObservation, local?: LocalFacts): Diagnosis
     ...ofCluster,
     ...quorum.refusedIds.map(refused),
     ...seen.nodes.flatMap((node) => nodeFindings(node, { quorum, told, local })),
+    ...leaderFindings(seen, condition),
     ...topicFindings(seen),
   ];
   return {
@@ -159,7 +162,7 @@ function clusterFindings(
         nodeId: null,
         message: `no quorum: ${upIds.length} of ${counted(voterIds.length, "voter")} up, missing ${plural(missingIds)} ${listed(missingIds)}`,
         means:
-          "partitions whose leader is up are written and read as before; topics cannot be created, changed or deleted, no leader is replaced, a node that restarts does not get ready",
+          "partitions whose leader is up are read as before; acks=all waits there in vain for replicas that are down and cannot leave the ISR, and what acks=1 writes is not read before they are back; topics cannot be created, changed or deleted, no leader is replaced, a node that restarts does not get ready",
         hint: `${startHint(missingIds, local)}; only when their disks are lost for good: ottla quorum unsafe-recover --help`,
       },
     ];
@@ -257,13 +260,48 @@ function otherDisk(nodeId: number): Finding {
   };
 }
 
-type TopicFinding = Extract<FindingCode, `PARTITIONS_${string}`>;
+/** Partitions that their leader keeps from being used. */
+function leaderFindings({ nodes, topics }: ClusterObservation, condition: Condition): Finding[] {
+  if (topics === null) return [];
+  const shareOf = (isConcerned: (node: NodeObservation) => boolean) => {
+    const led = nodes
+      .filter(isConcerned)
+      .map(({ nodeId }) => ({ nodeId, count: topics.shares.get(nodeId)?.leaders ?? 0 }))
+      .filter(({ count }) => count > 0);
+    const count = led.reduce((sum, one) => sum + one.count, 0);
+    return { count, where: led.map((one) => `node ${one.nodeId} leads ${one.count}`).join(", ") };
+  };
+  const silent = shareOf(({ readiness, quorum }) => readiness === null && quorum === null);
+  const full = shareOf(({ readiness }) => readiness?.checks["disk"]?.startsWith("low on space") === true);
+  const findings: Finding[] = [];
+  // With a quorum others lead them in a moment.
+  if (silent.count > 0 && condition === "no-quorum") {
+    const message = `${counted(silent.count, "partition")} led by a node that does not answer: ${silent.where}`;
+    const means = "nobody can write or read them: without a quorum nobody takes its place";
+    findings.push({ code: "PARTITIONS_LEADER_SILENT", nodeId: null, message, means, hint: "start it" });
+  }
+  if (full.count > 0) {
+    const message = `${counted(full.count, "partition")} led by a node whose disk is full: ${full.where}`;
+    const means = "they take no records (STORAGE_FULL): no other replica in sync has room";
+    const hint = "free space there; what waits goes on by itself";
+    findings.push({ code: "PARTITIONS_FULL", nodeId: null, message, means, hint });
+  }
+  return findings;
+}
+
+type TopicFinding =
+  | "PARTITIONS_OFFLINE"
+  | "PARTITIONS_LOST"
+  | "PARTITIONS_BELOW_MIN_ISR"
+  | "PARTITIONS_FAULTY"
+  | "PARTITIONS_UNDER_REPLICATED";
 const MEANS: Readonly<Record<TopicFinding, string>> = {
   PARTITIONS_OFFLINE: "nobody can write or read them until they have one",
   PARTITIONS_LOST: "nobody can write or read them until somebody decides",
-  PARTITIONS_BELOW_MIN_ISR: "they can be read, but take no records until enough replicas are in sync",
+  PARTITIONS_BELOW_MIN_ISR:
+    "they take no records until enough replicas are in sync; what was acknowledged is there, and read as far as their leader knows it to be",
   PARTITIONS_FAULTY: "",
-  PARTITIONS_UNDER_REPLICATED: "",
+  PARTITIONS_UNDER_REPLICATED: "they are written and read as ever, with fewer copies",
 };
 
 function topicFindings({ topics }: ClusterObservation): Finding[] {
@@ -284,26 +322,26 @@ function topicFindings({ topics }: ClusterObservation): Finding[] {
       "PARTITIONS_OFFLINE",
       topics.offline,
       "without a leader",
-      "start the nodes that hold them: ottla topic describe shows which (ISR and ELR)",
+      "start the nodes that hold them: ottla topic describe <topic> shows which (ISR and ELR)",
     ),
     ...finding(
       "PARTITIONS_LOST",
       topics.lost,
       "without a leader and without a replica that has everything",
-      "bring back a node with an intact disk; else ottla partition elect <topic> <partition> --unclean takes what is left, or delete the topic",
+      "bring back a node with an intact disk; else ottla partition elect <topic> <partition> --unclean --yes takes the fullest of the replicas that are up and not damaged, or delete the topic",
     ),
     ...finding(
       "PARTITIONS_BELOW_MIN_ISR",
       topics.belowMinIsr,
       "below min.insync.replicas",
-      "start the nodes of the missing replicas: ottla topic describe shows them",
+      "start the nodes of the missing replicas: ottla topic describe <topic> shows them",
     ),
     ...finding("PARTITIONS_FAULTY", topics.faulty, "with a fault", "the leader's log says more; ottla log verify"),
     ...finding(
       "PARTITIONS_UNDER_REPLICATED",
       topics.underReplicated,
       "under-replicated",
-      "ottla topic describe shows the missing replicas",
+      "ottla topic describe <topic> shows the missing replicas",
     ),
   ];
 }

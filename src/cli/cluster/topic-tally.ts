@@ -45,7 +45,6 @@ export class TopicCounter {
 
   #judge(partition: PartitionMetadata, name: string): void {
     const { error, isr, minIsr, replicas } = partition;
-    const missing = replicas.length - isr.length;
     switch (stateOfPartition(partition)) {
       case "leaderless":
         return this.#offline.add(name);
@@ -56,7 +55,7 @@ export class TopicCounter {
       case "below-min-isr":
         return this.#belowMinIsr.add(`${name} (${isr.length} in sync, ${minIsr} needed)`);
       case "under-replicated":
-        return this.#underReplicated.add(`${name} (${missing} of ${replicas.length} replicas)`);
+        return this.#underReplicated.add(`${name} (${isr.length} of ${replicas.length} replicas in sync)`);
       case "ok":
         return;
     }

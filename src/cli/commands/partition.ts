@@ -1,5 +1,6 @@
 // ottla partition elect: gives leadership back to the first replicas, or, where nobody may lead, to one that is not complete.
-import type { Election, ElectOptions } from "../../client/types.ts";
+import type { Admin, Election, ElectOptions, PartitionState } from "../../client/types.ts";
+import type { ErrorName } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { timeoutOf, withClient } from "../client.ts";
 import { CommandFailure } from "../failure.ts";
@@ -10,14 +11,18 @@ import { counted, parseInteger, parsePartitions, UsageError } from "../values.ts
 export interface ElectFlags {
   readonly unclean?: boolean;
   readonly node?: string;
+  readonly force?: boolean;
   readonly yes?: boolean;
 }
+
+const NOT_THERE: readonly ErrorName[] = ["UNKNOWN_TOPIC_OR_PARTITION", "BROKER_ID_NOT_REGISTERED"];
 
 export async function partitionElect({ args, flags, output }: Invocation<ElectFlags>): Promise<number> {
   const isUnclean = flags.unclean === true;
   const wish = wishOf(args, flags);
-  if (isUnclean && flags.yes !== true && (await confirmUnclean(wish)) === "interrupted") return EXIT.SIGINT;
   return withClient(flags, async (client) => {
+    if (isUnclean && flags.yes !== true && (await confirmUnclean(client.admin(), wish)) === "interrupted")
+      return EXIT.SIGINT;
     const kind = isUnclean ? "unclean" : "preferred";
     const { elections, omitted } = await client.admin().electLeaders(kind, { ...wish, timeoutMs: timeoutOf(flags) });
     if (output.isJson) output.json("partition.elect", { kind, elections: elections.map(asJson), omitted });
@@ -32,8 +37,10 @@ export async function partitionElect({ args, flags, output }: Invocation<ElectFl
       else output.note("nothing to elect: all are led as asked already");
       if (omitted > 0) output.note(`and ${counted(omitted, "partition")} more: ottla topic describe shows them`);
     }
-    const hasFailed = elections.some(({ error }) => error !== undefined && error.code !== "ELECTION_NOT_NEEDED");
-    return hasFailed ? EXIT.FAILED : EXIT.OK;
+    const errors = elections.flatMap(({ error }) => error ?? []).filter(({ code }) => code !== "ELECTION_NOT_NEEDED");
+    if (errors.length > 0 && errors.every(({ code }) => NOT_THERE.includes(code))) return EXIT.NOT_FOUND;
+    for (const hint of new Set(errors.map((error) => error.hint))) output.note(`hint: ${hint}`);
+    return errors.length > 0 ? EXIT.FAILED : EXIT.OK;
   });
 }
 
@@ -43,38 +50,69 @@ function wishOf([topic, ...partitions]: readonly string[], flags: ElectFlags): E
       "--node goes with --unclean",
       "a preferred election elects the first replica of each partition",
     );
+  if (flags.unclean !== true && flags.force === true)
+    throw new UsageError("--force goes with --unclean", "a preferred election gives up nothing");
   if (flags.unclean === true && topic === undefined)
     throw new UsageError("--unclean needs a topic", "ottla cluster health names the partitions that nobody can lead");
   return {
     ...(topic === undefined ? {} : { topic }),
-    ...(partitions.length === 0 ? {} : { partitions: parsePartitions(partitions.join(",")) }),
+    ...(partitions.length === 0 ? {} : { partitions: parsePartitions(partitions.join(","), "[partition...]") }),
+    ...(flags.force === true ? { force: true } : {}),
     ...(flags.node === undefined ? {} : { nodeId: parseInteger(flags.node, "--node", { min: 0, max: 2 ** 31 - 1 }) }),
   };
 }
 
-function resultOf({ error }: Election): string {
-  if (error === undefined) return "elected";
+function resultOf({ error, endOffset, note }: Election): string {
+  if (error === undefined) {
+    const end = endOffset === null ? "" : `; its log ends at ${endOffset}`;
+    return `elected${end}${note === null ? "" : ` (${note})`}`;
+  }
   return error.code === "ELECTION_NOT_NEEDED" ? "not needed" : `${error.code}: ${error.message}`;
 }
 
-const asJson = ({ topic, partition, leader, error }: Election) => ({
+const asJson = ({ topic, partition, leader, error, endOffset, note }: Election) => ({
   topic,
   partition,
   leader: leader < 0 ? null : leader,
+  endOffset,
+  note,
   error: error === undefined ? null : { code: error.code, message: error.message },
 });
 
-/** Asks on a terminal; anywhere else it needs --yes. */
-async function confirmUnclean({ topic = "", partitions, nodeId }: ElectOptions): Promise<"yes" | "interrupted"> {
-  const which =
-    partitions?.map((partition) => `${topic}-${partition}`).join(", ") ?? `all leaderless partitions of ${topic}`;
-  const who = nodeId === undefined ? "a replica" : `node ${nodeId}`;
-  const what = `${who} that may lack acknowledged records leads ${which}: what it lacks is lost for good`;
+/** Partitions that the question names; there may be thousands. */
+const NAMED_MAX = 10;
+
+/** Asks on a terminal, saying who has what; anywhere else it needs --yes. */
+async function confirmUnclean(admin: Admin, wish: ElectOptions): Promise<"yes" | "interrupted"> {
+  const { topic = "", partitions, nodeId } = wish;
+  const all = await admin.describePartitions(topic, partitions === undefined ? {} : { partitions });
+  const states = all.filter(({ leader }) => partitions !== undefined || leader < 0);
+  const more = states.length > NAMED_MAX ? [`and ${counted(states.length - NAMED_MAX, "partition")} more`] : [];
+  const texts = [...states.slice(0, NAMED_MAX).map((state) => situationOf(topic, state)), ...more];
+  const who = nodeId === undefined ? "the replica that is up and has most" : `node ${nodeId}`;
   const refused = (message: string) =>
     new CommandFailure({ code: "NOT_CONFIRMED", message, hint: "add --yes", exitCode: EXIT.UNSAFE });
-  if (process.stdin.isTTY !== true || process.stderr.isTTY !== true) throw refused(what);
+  const loss = `${who} would lead, and what it lacks is lost for good`;
+  const what = states.length === 0 ? `nobody needs to be elected: every partition of ${topic} is led` : loss;
+  const where = texts.join("; ");
+  const sentence = where === "" ? what : `${where}; ${what}`;
+  if (process.stdin.isTTY !== true || process.stderr.isTTY !== true) throw refused(sentence);
   const streams = { input: process.stdin, output: process.stderr };
-  const answer = await askYesNo(`An unclean election: ${what}. Do it? [y/N] `, streams);
+  const answer = await askYesNo(`An unclean election: ${sentence}. Do it? [y/N] `, streams);
   if (answer === "no") throw refused("not elected");
   return answer;
+}
+
+function situationOf(topic: string, { index, leader, isr, elr, progress }: PartitionState): string {
+  const name = `${topic}-${index}`;
+  if (leader >= 0) return `${name} is led by node ${leader} and needs no election`;
+  const able = [...new Set([...isr, ...elr])];
+  const whole = `${able.length === 1 ? "node" : "one of the nodes"} ${able.join(", ")}`;
+  const complete =
+    able.length === 0 ? "" : ` has no leader until ${whole}, which has everything, is up: start it instead;`;
+  const replicas = progress.map(({ nodeId, endOffset, lastEpoch }) => {
+    if (endOffset === null) return `node ${nodeId} does not say`;
+    return `node ${nodeId} ends at ${endOffset}${lastEpoch === null ? "" : ` (epoch ${lastEpoch})`}`;
+  });
+  return `${name}${complete === "" ? ":" : complete} ${replicas.join(", ")}`;
 }

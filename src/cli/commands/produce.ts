@@ -1,6 +1,7 @@
 // ottla produce: stdin to a topic, one record per line. Holds no record longer than the client's buffer does.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Acks, Client, OutgoingRecord, Producer, ProducerOptions, TopicInfo } from "../../client/types.ts";
+import type { PartitionState } from "../../client/admin-types.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { CompressionName } from "../../ports/codecs.ts";
 import { withClient } from "../client.ts";
@@ -28,6 +29,8 @@ const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] sati
 const INTERRUPT_GRACE_MS = 1000;
 /** How long they are waited for when nothing more can be sent. */
 const FAILURE_GRACE_MS = 5000;
+/** For all that is asked after the last record of acks 0. */
+const SENT_LOOK_MS = 3_000;
 const PACE_MS = 50;
 /** Far more than is ever in flight to one broker; what waits beyond that makes nothing faster. */
 const BUFFER_BYTES = 16 * 1024 * 1024;
@@ -95,40 +98,55 @@ export async function produce({ args, flags, output }: Invocation<ProduceFlags>)
   const maker = recordMaker(flags);
   const rate = flags.rate === undefined ? undefined : parseInteger(flags.rate, "--rate", { min: 1 });
   const send = async (client: Client): Promise<number> => {
-    const tally = new ProduceTally(output, flags.skipOversized === true);
+    const isAnswered = options.acks !== 0;
+    const tally = new ProduceTally(output, { skipsOversized: flags.skipOversized === true, isAnswered });
     const producer = client.producer({ ...options, onBatch: (report) => tally.onBatch(report) });
     const info = await producer.prepare(topic);
     refuseUnknownPartition(flags.partition, info);
     if (process.stdin.isTTY === true) output.note("one record per line; Ctrl-D ends");
     tally.startProgress();
     const end = await new Feed({ producer, topic, maker, tally, rate }).run(info.maxMessageBytes);
-    const failure = await settle(client, { end, topic, acks: options.acks ?? "all" });
+    if (!isAnswered && end.kind === "done") await lookAfterSent(client, topic, tally);
     // After an ordinary end everything was flushed already.
     await producer.close({ timeoutMs: INTERRUPT_GRACE_MS });
     tally.finish(topic);
     if (end.kind === "interrupted") return exitCodeOfSignal(end.signal);
     if (tally.isTopicGone) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `topic ${topic} is not there any more`);
-    if (failure !== undefined) throw failure;
+    if (end.kind === "failed") throw end.error;
     return tally.exitCode;
   };
   return withClient(flags, send, [options.compression ?? "none"]);
 }
 
-/** Why the command fails, if it does for another reason than its records. */
-async function settle(
-  client: Client,
-  { end, topic, acks }: { readonly end: FeedEnd; readonly topic: string; readonly acks: Acks },
-): Promise<Error | undefined> {
-  if (end.kind === "failed") return end.error;
-  // Without answers only a later request over the same connections tells that everything has arrived.
-  if (acks !== 0 || end.kind === "interrupted") return undefined;
-  return client
-    .admin()
-    .offsets(topic, { partial: true })
-    .then(
-      () => undefined,
-      (thrown: Error) => thrown,
-    );
+/**
+ * Without answers only a later request over the same connections tells that everything has arrived; and a leader that takes nothing throws away
+ * what it was sent.
+ */
+async function lookAfterSent(client: Client, topic: string, tally: ProduceTally): Promise<void> {
+  const { partitions } = tally;
+  if (partitions.length === 0) return;
+  const nameOf = ({ index }: PartitionState) => `${topic}-${index}`;
+  try {
+    const asked = { partitions, timeoutMs: SENT_LOOK_MS };
+    const [states, { configs }] = await Promise.all([
+      client.admin().describePartitions(topic, asked),
+      client.admin().describeTopic(topic, { timeoutMs: SENT_LOOK_MS }),
+    ]);
+    const doubtful = states.filter(({ unknown }) => unknown !== undefined);
+    const lacking = states.filter(({ isr, minIsr, unknown }) => unknown === undefined && isr.length < minIsr);
+    if (doubtful.length > 0) {
+      const why = `whether the leader got what was sent is not known (${doubtful[0]?.unknown?.message})`;
+      tally.doubt(doubtful.map(nameOf), why, false);
+    }
+    if (lacking.length > 0 && configs["allow.acks.below.min.isr"] !== "1") {
+      const [{ isr, minIsr }] = lacking as [PartitionState];
+      const why = `nothing is taken there now, and what was sent is lost: ${isr.length} in sync, ${minIsr} needed (min.insync.replicas)`;
+      tally.doubt(lacking.map(nameOf), why, true);
+    }
+  } catch (thrown) {
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    tally.doubt([topic], `whether the leaders got what was sent is not known (${why})`, false);
+  }
 }
 
 function refuseUnknownPartition(partition: string | undefined, { name, partitions }: TopicInfo): void {

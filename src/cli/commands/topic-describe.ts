@@ -32,7 +32,9 @@ export async function topicDescribe(invocation: Invocation<DescribeFlags>): Prom
     await remark;
     if (output.isJson) return output.json("topic.describe", asJson(topic, partitions));
     const configs = Object.entries(topic.configs).map(([key, value]) => `${key}=${value}`);
+    const unclean = partitions.filter(({ uncleanEpoch }) => uncleanEpoch >= 0);
     output.note(["topic", topic.name, "", "id", topic.topicId, "", stateOf(topic), "", ...configs].join(" ").trimEnd());
+    if (unclean.length > 0) output.note(uncleanRemark(name, unclean));
     rows.push(...partitions.flatMap((partition) => rowsOf(name, partition, flags.replicas === true)));
   });
   // One table of all topics, so that a script reads one header.
@@ -74,11 +76,16 @@ async function statesOf(
   return states;
 }
 
+function uncleanRemark(topic: string, partitions: readonly PartitionState[]): string {
+  const which = partitions.map(({ index, uncleanEpoch }) => `${topic}-${index} (in epoch ${uncleanEpoch})`).join(", ");
+  return `an unclean election gave up records of ${which}`;
+}
+
 const NOT_KNOWN = { startOffset: null, highWatermark: null, endOffset: null, durableEnd: null, lag: null };
 
 function unknownState(partition: TopicInfo["partitions"][number]): PartitionState {
   const progress = partition.replicas.map((nodeId) => {
-    return { ...NOT_KNOWN, nodeId, isInSync: partition.isr.includes(nodeId), caughtUpMsAgo: null };
+    return { ...NOT_KNOWN, nodeId, isInSync: partition.isr.includes(nodeId), caughtUpMsAgo: null, lastEpoch: null };
   });
   return { ...partition, ...NOT_KNOWN, progress };
 }
@@ -105,7 +112,10 @@ const REPLICA_COLUMNS = ["TOPIC", "PARTITION", "REPLICA", "ROLE", "STATE", "END"
 const tableOf = (rows: readonly string[][], isByReplica: boolean): Table =>
   isByReplica
     ? { headers: REPLICA_COLUMNS, rows, right: [1, 2, 5, 6, 7, 8] }
-    : { headers: PARTITION_COLUMNS, rows, right: [1, 2, 3, 4, 8, 9, 10, 11, 12] };
+    : { headers: PARTITION_COLUMNS, rows, right: [1, 2, 3, 4, 8, 9, 10, 11, 12], spare: SPARE_COLUMNS };
+
+/** What a narrow terminal can do without, the first of them first. */
+const SPARE_COLUMNS = ["VERSION", "START", "DURABLE", "MIN", "EPOCH"];
 
 const shown = (value: number | null, unit = "") => (value === null || value < 0 ? "-" : `${value}${unit}`);
 const listed = (nodeIds: readonly number[]) => (nodeIds.length === 0 ? "-" : nodeIds.join(","));
@@ -141,8 +151,8 @@ function replicaRows(topic: string, { index, leader, elr, progress }: PartitionS
     topic,
     String(index),
     String(nodeId),
-    nodeId === leader ? "leader" : "follower",
-    isInSync ? "in-sync" : elr.includes(nodeId) ? "eligible" : "behind",
+    nodeId === leader ? "leader" : leader < 0 ? "-" : "follower",
+    isInSync ? "in-sync" : elr.includes(nodeId) ? "eligible" : leader < 0 ? "incomplete" : "behind",
     shown(endOffset),
     shown(durableEnd),
     shown(lag),

@@ -20,7 +20,10 @@ export function addData(program: Command, act: Act): void {
     .option("--skip-oversized", "a line that is too long does not make the command fail")
     .option("--batch-bytes <size>", "send a batch when it has grown to this (default 64KiB)")
     .option("--linger <duration>", "how long a batch waits for more records (default 5ms)")
-    .option("--delivery-timeout <duration>", "give a record up that is not acknowledged by then (default 120s)")
+    .option(
+      "--delivery-timeout <duration>",
+      "give a record up that is not acknowledged (acks 0: not sent) by then (default 120s)",
+    )
     .addHelpText(
       "after",
       `
@@ -28,7 +31,8 @@ A record is the bytes between line feeds; CR is kept, an empty line is an empty 
 What an acknowledged record survives:
   --acks all  everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
   --acks 1    kill -9 of the leader's process; not a power loss of its machine, nor another leader before it was copied
-  --acks 0    nothing is promised: it counts as sent when it is handed to the network`,
+  --acks 0    nothing is promised: it counts as sent when it is handed to the network, also when the broker then refuses it
+While fewer than min.insync.replicas are in sync nothing is taken, with no acks (allow.acks.below.min.isr=1: with 0 and 1 it is).`,
     )
     .addHelpText(
       "after",

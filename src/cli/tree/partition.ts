@@ -10,14 +10,19 @@ export function addPartition(program: Command, act: Act): void {
     .argument("[partition...]", "such as 0 2 or 0-3; default: all of the topic")
     .description("let the first replica of each partition lead again; with --unclean, one that is not complete")
     .option("--unclean", "of partitions that nobody may lead: a replica that may lack acknowledged records leads")
-    .option("--node <n>", "with --unclean: who is to lead (default: the controller chooses)")
+    .option("--node <n>", "with --unclean: who is to lead (default: of those that are up, the one that has most)")
+    .option("--force", "with --unclean: also where a replica that has everything is only down")
     .option("-y, --yes", "yes, what that replica lacks is lost for good")
     .addHelpText(
       "after",
       `
-Leadership goes back to the first replicas by itself, some seconds after they are in sync; this does it now. An unclean election is only for a
-partition that ottla topic describe shows as lost, when no node with an intact copy can come back: what was acknowledged and is not on
-the new leader is gone, and offsets are given again to other records. Nothing does it by itself, and the partition remembers it.`,
+Leadership goes back to the first replicas by itself, some seconds after they
+are in sync; this does it now. An unclean election is only for a partition
+that ottla topic describe shows as lost, when no node with an intact copy can
+come back: what was acknowledged and is not on the new leader is gone, and its
+offsets are given again to other records. Without --yes it says what each
+replica has. Nothing does it by itself, and the partition remembers it.
+A replica with a damaged log cannot be elected.`,
     )
     .addHelpText(
       "after",
