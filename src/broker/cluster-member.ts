@@ -10,6 +10,7 @@ import { Controller } from "./controller/controller.ts";
 import { ControllerLink } from "./controller-calls.ts";
 import { affectsBrokers } from "./affected-partitions.ts";
 import { Membership } from "./membership.ts";
+import { ownReplica } from "./own-replica.ts";
 import { PeerLinks } from "./quorum/peers.ts";
 import type { Applied, HostedQuorum } from "./quorum/types.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
@@ -156,6 +157,7 @@ export class ClusterMember {
         clock,
         timers,
         logger: logger.child({ component: "controller" }),
+        ownReplica: ({ topicId, partition }) => ownReplica(this.#parts.replicas, topicId, partition),
         onDefect: this.#parts.onDefect,
       },
       {

@@ -29,8 +29,6 @@ export {
   type BalanceWish,
   type DamageKnown,
   type DamageWish,
-  type Elections,
-  type ElectionsDecision,
   type IsrSender,
   type IsrWish,
   PartitionChanges,
@@ -41,7 +39,13 @@ export {
   decideBalance,
   decideRelief,
   decideDamage,
-  decideElections,
   isCounted,
 } from "./partition-decisions.ts";
+export {
+  type Elections,
+  type ElectionsDecision,
+  type ElectionVerdict,
+  type ReplicaEnd,
+  decideElections,
+} from "./election-decisions.ts";
 export { decideBrokerConfigs, decideTopicConfigs } from "./config-decisions.ts";

@@ -18,8 +18,8 @@ export interface Verdict {
   readonly message: string;
 }
 
-const DONE: Verdict = { error: "NONE", message: "" };
-const no = (error: ErrorName, message: string): Verdict => ({ error, message });
+export const DONE: Verdict = { error: "NONE", message: "" };
+export const no = (error: ErrorName, message: string): Verdict => ({ error, message });
 
 /** A command stays below the 1,000,000 bytes that every voter takes. */
 const COMMAND_BYTES_MAX = 600_000;
@@ -91,7 +91,7 @@ export interface DamageKnown {
   readonly isDamaged?: (nodeId: NodeId, ref: PartitionRef) => boolean;
 }
 
-/** A leader's wish for another ISR, or another leader. */
+/** A leader's wish for another ISR, or another leader; of a refused one only why. */
 export function decideAlterPartition(
   image: MetadataImage,
   wish: IsrSender & IsrWish,
@@ -109,7 +109,11 @@ export interface AlterContext {
   readonly changes: PartitionChanges;
 }
 
-/** The order of the checks is R-34's. A change goes to `changes`. */
+/**
+ * The order of the checks is R-34's. A change goes to `changes`. A wish for a member that is not eligible is refused for good: the partition changes all the
+ * same, so that a copy of the wish that comes late, when the member is eligible again, fails its compare-and-set. The leader counts on that: once it is told, it
+ * waits for that member no more (R-32).
+ */
 export function alterPartition(image: MetadataImage, context: AlterContext): Verdict {
   const { sender, wish, changes } = context;
   if (image.active.get(sender.nodeId) !== sender.brokerEpoch)
@@ -117,12 +121,17 @@ export function alterPartition(image: MetadataImage, context: AlterContext): Ver
   const place = placeOf(image, wish);
   if (place === undefined) return no("UNKNOWN_TOPIC_OR_PARTITION", `no partition ${wish.partition} of ${wish.topicId}`);
   const { partition } = place;
-  const fault = epochFault(partition, context) ?? isrFault(partition, wish) ?? memberFault(image, context);
+  const fault = epochFault(partition, context) ?? isrFault(partition, wish);
   if (fault !== undefined) return fault;
   if (changes.has(wish)) return no("INVALID_UPDATE_VERSION", "it is being changed at this moment");
+  if (changes.isFull) return no("BUSY", "too many changes at once");
+  const ineligible = memberFault(image, context);
+  if (ineligible !== undefined) {
+    if (!mutant("R-32")) changes.add(wish.topicId, partition, partition);
+    return ineligible;
+  }
   const standing = wishedStanding(image, partition, wish);
   if (standing === undefined) return DONE;
-  if (changes.isFull) return no("BUSY", "too many changes at once");
   changes.add(wish.topicId, partition, standing);
   return DONE;
 }
@@ -162,7 +171,17 @@ function wishedStanding(image: MetadataImage, partition: PartitionImage, wish: I
   const heir = wish.wantsMove ? isr.find((node) => node !== partition.leader && image.active.has(node)) : undefined;
   const isSame = isr.length === partition.isr.length && isr.every((node) => partition.isr.includes(node));
   if (isSame && heir === undefined) return undefined;
-  return { ...withIsr(partition, isr), leader: heir ?? partition.leader };
+  if (heir === undefined) return withIsr(partition, isr);
+  return { ...withIsr(partition, withoutSlowLeader(partition, isr)), leader: heir };
+}
+
+/**
+ * D-8: the high watermark waited for the disk of the old leader, and would wait for it once more as long as it takes the new one to see that it lags.
+ * It comes back when it has caught up; but the ISR does not fall below min ISR for it: then it is waited for.
+ */
+function withoutSlowLeader({ leader, minIsr }: PartitionImage, isr: readonly NodeId[]): readonly NodeId[] {
+  const others = isr.filter((node) => node !== leader);
+  return others.length >= minIsr && !mutant("D-8m") ? others : isr;
 }
 
 export interface DamageWish {
@@ -198,93 +217,6 @@ export function decideDamage(image: MetadataImage, { nodeId, brokerEpoch, partit
 export function isCounted(image: MetadataImage, nodeId: NodeId, ref: PartitionRef): boolean {
   const partition = image.topic(ref.topicId)?.partitions[ref.partition];
   return partition !== undefined && (partition.isr.includes(nodeId) || partition.elr.includes(nodeId));
-}
-
-export interface Elections extends DamageKnown {
-  readonly kind: "preferred" | "unclean";
-  readonly partitions: readonly PartitionRef[];
-  /** Of an unclean election: who is to lead; null = the first replica that is active. */
-  readonly nodeId: NodeId | null;
-}
-
-export interface ElectionsDecision {
-  readonly decision: Decision;
-  /** One for each partition, in their order. BUSY: the command was full; ask again. */
-  readonly verdicts: readonly Verdict[];
-}
-
-/** An operator's wish (R-60, R-61). An unclean one is never anybody else's. */
-export function decideElections(image: MetadataImage, wish: Elections): ElectionsDecision {
-  const changes = new PartitionChanges();
-  const verdicts = wish.partitions.map((ref) => {
-    const place = placeOf(image, ref);
-    if (place === undefined) return no("UNKNOWN_TOPIC_OR_PARTITION", `no partition ${ref.partition}`);
-    if (changes.has(ref)) return no("INVALID_REQUEST", "it is named twice");
-    if (changes.isFull) return no("BUSY", "too many elections at once");
-    return wish.kind === "preferred"
-      ? electPreferred(image, place, changes)
-      : electUnclean(image, place, { wish, changes });
-  });
-  return { decision: accepted(...changes.records), verdicts };
-}
-
-interface Place {
-  readonly topic: TopicImage;
-  readonly partition: PartitionImage;
-}
-
-function electPreferred(image: MetadataImage, { topic, partition }: Place, changes: PartitionChanges): Verdict {
-  const { leader, isr, elr } = partition;
-  const first = partition.replicas[0];
-  if (leader === first) return no("ELECTION_NOT_NEEDED", `node ${first} leads it`);
-  if (first === undefined || !isr.includes(first)) {
-    const why = first !== undefined && !image.active.has(first) ? "is fenced" : "is not in sync";
-    return no("PREFERRED_LEADER_NOT_AVAILABLE", `node ${first}, its first replica, ${why}`);
-  }
-  changes.add(topic.topicId, partition, { leader: first, isr, elr });
-  return DONE;
-}
-
-function electUnclean(
-  image: MetadataImage,
-  { topic, partition }: Place,
-  { wish, changes }: { readonly wish: Elections; readonly changes: PartitionChanges },
-): Verdict {
-  const { leader, replicas, index } = partition;
-  const { topicId, name } = topic;
-  if (leader !== null) return no("ELECTION_NOT_NEEDED", `node ${leader} leads it`);
-  const isDamaged = (node: NodeId): boolean => wish.isDamaged?.(node, { topicId, partition: index }) === true;
-  const candidates = replicas.filter((node) => image.active.has(node) && !isDamaged(node));
-  const heir = wish.nodeId === null ? candidates[0] : candidates.find((node) => node === wish.nodeId);
-  if (heir === undefined)
-    return no(
-      "ELIGIBLE_LEADERS_NOT_AVAILABLE",
-      uncleanMessage(image, `${name}-${index}`, { wish, replicas, isDamaged }),
-    );
-  // Whoever was eligible has more than this leader may have, and gives it up when it follows.
-  changes.add(topicId, partition, { leader: heir, isr: [heir], elr: [] }, { isUnclean: true });
-  return DONE;
-}
-
-function uncleanMessage(
-  image: MetadataImage,
-  what: string,
-  of: {
-    readonly wish: Elections;
-    readonly replicas: readonly NodeId[];
-    readonly isDamaged: (nodeId: NodeId) => boolean;
-  },
-): string {
-  const { wish, replicas, isDamaged } = of;
-  const { nodeId } = wish;
-  const stateOf = (node: NodeId): string => {
-    if (image.broker(node) === undefined) return "not registered";
-    if (!image.active.has(node)) return "fenced";
-    return isDamaged(node) ? "damaged" : "active";
-  };
-  if (nodeId !== null && !replicas.includes(nodeId)) return `node ${nodeId} has no replica of ${what}`;
-  if (nodeId !== null) return `the replica of ${what} on node ${nodeId} is ${stateOf(nodeId)}`;
-  return `${what}: ${replicas.map((node) => `node ${node} is ${stateOf(node)}`).join(", ")}`;
 }
 
 export interface BalanceWish {
@@ -341,7 +273,12 @@ export function decideRelief(image: MetadataImage, { max, full, isFit }: ReliefW
   return accepted(...changes.records);
 }
 
-function placeOf(image: MetadataImage, { topicId, partition }: PartitionRef): Place | undefined {
+export interface Place {
+  readonly topic: TopicImage;
+  readonly partition: PartitionImage;
+}
+
+export function placeOf(image: MetadataImage, { topicId, partition }: PartitionRef): Place | undefined {
   const topic = image.topic(topicId);
   const found = topic?.partitions[partition];
   return topic === undefined || topic.isDeleting || found === undefined ? undefined : { topic, partition: found };

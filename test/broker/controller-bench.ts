@@ -1,16 +1,22 @@
 // A controller against a log that commits at once, with its brokers' words by hand.
 import { Controller, type ControllerDeps } from "../../src/broker/controller/controller.ts";
+import type { OwnReplica } from "../../src/broker/own-replica.ts";
 import type { Applied } from "../../src/broker/quorum/types.ts";
 import type { PeerWatcher } from "../../src/broker/quorum/peers.ts";
 import type { Decision } from "../../src/metadata/controller.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import type { MetadataRecord } from "../../src/metadata/records.ts";
+import { OttlaError } from "../../src/model/errors.ts";
 import { toNodeId, type ClusterId, type DirectoryId, type IncarnationId, type TopicId } from "../../src/model/ids.ts";
 import { present } from "../../src/base/assert.ts";
 import type { Logger } from "../../src/ports/logger.ts";
 import { createSimClock, createSimTimers } from "../../src/sim/world.ts";
 import type { BrokerHeartbeatRequest } from "../../src/wire/native/quorum-apis.ts";
-import type { AlterPartitionRequest } from "../../src/wire/native/replication-apis.ts";
+import type {
+  AlterPartitionRequest,
+  DescribePartitionsRequest,
+  DescribePartitionsResponse,
+} from "../../src/wire/native/replication-apis.ts";
 import { live, makeWorld } from "./support.ts";
 
 export const CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ" as ClusterId;
@@ -28,6 +34,12 @@ export class Bench {
   /** Warnings of the controller. */
   readonly events: Record<string, unknown>[] = [];
   isController = true;
+  /** What the replicas of node 1, which is the controller, have. */
+  own: OwnReplica | undefined;
+  /** By node, of all its replicas: the epoch of the last batch, and the end. Who is not here does not answer. */
+  readonly ends = new Map<number, readonly [number, number]>();
+  /** Nodes that were asked what they have. */
+  readonly described: number[] = [];
   /** In place of every decision. */
   refuseWith: Decision | undefined;
   readonly #watchers = new Set<PeerWatcher>();
@@ -55,6 +67,7 @@ export class Bench {
             return Promise.resolve("failed");
           },
           whoIsAt: () => Promise.resolve(undefined),
+          call: (nodeId, _api, request) => this.#described(nodeId, request as DescribePartitionsRequest) as never,
           watch: (watcher) => {
             this.#watchers.add(watcher);
             return () => this.#watchers.delete(watcher);
@@ -63,10 +76,29 @@ export class Bench {
         clock: createSimClock(this.world, incarnation),
         timers: createSimTimers(this.world, incarnation),
         logger: this.#logger(),
+        ownReplica: () => this.own,
         onDefect: (defect) => this.world.fail(defect as Error),
       },
       { nodeId: toNodeId(1), heartbeatMs: 500, sessionMs: SESSION_MS },
     );
+  }
+
+  async #described(nodeId: number, { entries }: DescribePartitionsRequest): Promise<DescribePartitionsResponse> {
+    this.described.push(nodeId);
+    await Promise.resolve();
+    const end = this.ends.get(nodeId);
+    if (end === undefined) throw new OttlaError("REQUEST_TIMED_OUT");
+    const [leaderEpoch, endOffset] = end;
+    const known = { highWatermark: endOffset, durableEnd: endOffset, logStartOffset: 0, partitionEpoch: 0 };
+    return {
+      entries: entries.map(() => ({
+        error: "NOT_LEADER_OR_FOLLOWER",
+        leaderEpoch,
+        endOffset,
+        ...known,
+        replicas: [],
+      })),
+    };
   }
 
   #logger(): Logger {

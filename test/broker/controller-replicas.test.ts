@@ -128,7 +128,8 @@ describe("balance of leaders", () => {
     bench.createTopic([[2, 3, 1]]);
     await beatsFor(bench, 3_000, 1, 2, 3);
     await bench.alter(0, [1, 2, 3], { wantsMove: true });
-    expect(bench.standing()).toBe("3@1 [2 3 1] []");
+    expect(bench.standing()).toBe("3@1 [3 1] []");
+    await bench.alter(0, [1, 2, 3]);
     bench.commands.length = 0;
     await beatsFor(bench, 50_000, 1, 2, 3);
     expect(bench.decided()).toEqual([]);
@@ -192,12 +193,60 @@ describe("elections by an operator", () => {
     bench.refused(1);
     await bench.world.runFor(1);
     const unclean = { ...wish, kind: "unclean", nodeId: 2 } as const;
+    bench.ends.set(2, [0, 5]);
     expect(await bench.controller.electLeaders(unclean)).toMatchObject({
-      entries: [{ partition: 0, error: "NONE", leader: 2 }],
+      entries: [{ partition: 0, error: "ELIGIBLE_LEADER_DOWN", leader: -1 }],
+    });
+    expect(await bench.controller.electLeaders({ ...unclean, isForced: true })).toMatchObject({
+      entries: [{ partition: 0, error: "NONE", leader: 2, endOffset: 5 }],
     });
     expect(bench.events.filter(({ name }) => name === "unclean_election")).toEqual([
-      { name: "unclean_election", topic: `t${TOPIC}`, partition: 0, leader: 2, leaderEpoch: 3 },
+      {
+        name: "unclean_election",
+        topic: `t${TOPIC}`,
+        partition: 0,
+        leader: 2,
+        leaderEpoch: 3,
+        message: "node 2 has offsets 0 to 4 (epoch 0), node 1 is fenced",
+      },
     ]);
     expect(bench.image.topic(TOPIC)?.partitions[0]).toMatchObject({ uncleanEpoch: 3, isr: [2], elr: [] });
   });
+
+  test("an unclean one asks who could lead what they have, over the control connections, and takes the one with most", async () => {
+    const bench = await active(1, 2, 3);
+    bench.createTopic([
+      [1, 2, 3],
+      [2, 3, 1],
+    ]);
+    await losesAll(bench, 1, 2, 3);
+    bench.own = { ...NOTHING_OWN, lastEpoch: 1, endOffset: 9 };
+    bench.ends.set(3, [2, 4]);
+    const { entries } = await bench.controller.electLeaders({ ...wish, kind: "unclean", topic: `t${TOPIC}` });
+    const leaders = entries.map(({ error, leader, endOffset }) => ({ error, leader, endOffset }));
+    expect(leaders).toEqual(new Array(2).fill({ error: "NONE", leader: 3, endOffset: 4 }));
+    expect(entries[0]?.message).toBe(
+      "node 3 has offsets 0 to 3 (epoch 2), node 1 has offsets 0 to 8 (epoch 1), node 2 does not say what it has (the request was not done by its deadline)",
+    );
+    // Once for both partitions, and not over the network where it is itself.
+    expect(bench.described.toSorted()).toEqual([2, 3]);
+  });
+
+  test("of a partition that somebody leads nobody is asked; a preferred election asks nobody", async () => {
+    const bench = await active(1, 2);
+    bench.createTopic([[1, 2]]);
+    await bench.controller.electLeaders({ ...wish, kind: "unclean", topic: `t${TOPIC}`, partitions: [0] });
+    await bench.controller.electLeaders(wish);
+    expect(bench.described).toEqual([]);
+  });
 });
+
+const NOTHING_OWN = { lastEpoch: -1, partitionEpoch: 0, startOffset: 0, highWatermark: 0, endOffset: 0, durableEnd: 0 };
+
+/** Whatever they had is damaged, and begun anew. */
+async function losesAll(bench: Bench, ...nodeIds: readonly number[]): Promise<void> {
+  const damaged = [{ topicId: TOPIC, partitions: [0, 1] }];
+  for (const nodeId of nodeIds) await bench.beat(nodeId, { damaged });
+  for (const nodeId of nodeIds) await bench.beat(nodeId);
+  expect(bench.standing()).toMatch(/^-@\d+ \[\] \[\]$/);
+}

@@ -91,7 +91,7 @@ function election(image: MetadataImage, rng: Rng): controller.Decision {
   );
   const kind = rng.chance(0.5) ? "preferred" : "unclean";
   const nodeId = rng.chance(0.5) ? null : node(rng.pick(NODES));
-  return controller.decideElections(image, { kind, partitions, nodeId }).decision;
+  return controller.decideElections(image, { kind, partitions, nodeId, isForced: true }).decision;
 }
 
 function minIsr(image: MetadataImage, name: string | null, rng: Rng): controller.Decision {

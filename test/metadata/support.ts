@@ -219,12 +219,19 @@ export class History {
     return controller.decideDamage(this.image, { nodeId: node(nodeId), brokerEpoch, partitions: refs });
   }
 
-  wishElection(kind: "preferred" | "unclean", name: string, partition: number, nodeId: number | null = null): Decision {
+  wishElection(
+    kind: "preferred" | "unclean",
+    name: string,
+    partition: number,
+    nodeId: number | null = null,
+    more: Partial<controller.Elections> = {},
+  ): Decision {
     const { topicId } = this.topic(name);
     const { decision, verdicts } = controller.decideElections(this.image, {
       kind,
       partitions: [{ topicId, partition }],
       nodeId: nodeId === null ? null : node(nodeId),
+      ...more,
     });
     const [{ error, message } = { error: "UNKNOWN_SERVER_ERROR" as const, message: "" }] = verdicts;
     return error === "NONE" ? decision : { kind: "refused", error, message };

@@ -1,6 +1,6 @@
 // What the active controller does beside answering: it keeps the sessions of brokers (D-22), fences those that are gone, registers and unfences those
 // that are there, gives them their leaderships back, and finishes deletions. On the other nodes it only waits for its turn.
-import { type Decision, decideFence, type FenceWish } from "../../metadata/controller.ts";
+import { type Decision, decideFence, type FenceWish, type PartitionRef } from "../../metadata/controller.ts";
 import type { BrokerImage, MetadataImage } from "../../metadata/image.ts";
 import { Sessions } from "../../metadata/sessions.ts";
 import { OttlaError } from "../../model/errors.ts";
@@ -21,6 +21,7 @@ import type {
   ElectLeadersRequest,
   ElectLeadersResponse,
 } from "../../wire/native/replication-apis.ts";
+import type { OwnReplica } from "../own-replica.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { Applied, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
 import { type BalanceOptions, Balancer } from "./balancer.ts";
@@ -33,10 +34,12 @@ import { Registrations } from "./registrations.ts";
 
 export interface ControllerDeps {
   readonly quorum: Pick<MetadataQuorum, "image" | "controllerId" | "isController" | "propose" | "barrier">;
-  readonly links: Pick<PeerLinks, "want" | "probe" | "watch" | "whoIsAt">;
+  readonly links: Pick<PeerLinks, "want" | "probe" | "watch" | "whoIsAt" | "call">;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly logger: Logger;
+  /** How far the replica of this broker is; undefined: there is none that is intact. */
+  readonly ownReplica: (ref: PartitionRef) => OwnReplica | undefined;
   /** Work begun here that ends in a defect. */
   readonly onDefect: (defect: unknown) => void;
 }
@@ -92,7 +95,8 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     const isDamaged: Damages["isDamaged"] = (nodeId, ref) => this.#damages.isDamaged(nodeId, ref);
     const onMovedAway = (nodeId: NodeId) => this.#balancer.movedAway(nodeId);
     this.#isrChanges = new IsrChanges({ quorum, logger, run, isDamaged, onMovedAway });
-    this.#elections = new LeaderElections({ quorum, logger, isDamaged });
+    const survey = { nodeId: options.nodeId, links: deps.links, own: deps.ownReplica };
+    this.#elections = new LeaderElections({ quorum, logger, isDamaged, survey });
     const isQuiet = (nodeId: NodeId) => this.isQuiet(nodeId);
     const full = () => this.#registrations.lowOnSpace;
     this.#balancer = new Balancer({ quorum, clock, logger, run, isQuiet, full }, options.balance ?? BALANCE);

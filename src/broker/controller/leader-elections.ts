@@ -1,5 +1,5 @@
 // Elections that an operator asks for. An unclean one is told as an event.
-import { type Decision, decideElections, type PartitionRef, type Verdict } from "../../metadata/controller.ts";
+import { type Decision, decideElections, type ElectionVerdict, type PartitionRef } from "../../metadata/controller.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/image.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { NodeId } from "../../model/ids.ts";
@@ -7,15 +7,19 @@ import type { Logger } from "../../ports/logger.ts";
 import { FIELD_LIMITS } from "../../wire/native/layout.ts";
 import type { ElectLeadersRequest, ElectLeadersResponse } from "../../wire/native/replication-apis.ts";
 import type { MetadataQuorum } from "../quorum/types.ts";
+import { ReplicaSurvey, type ReplicaSurveyDeps } from "./replica-survey.ts";
 
 export interface LeaderElectionsDeps {
   readonly quorum: Pick<MetadataQuorum, "image" | "propose" | "barrier">;
   readonly logger: Logger;
   readonly isDamaged: (nodeId: NodeId, ref: PartitionRef) => boolean;
+  readonly survey: ReplicaSurveyDeps;
 }
 
 /** Of one command, which has room for these. */
 const AT_ONCE = 1_000;
+
+const NO_VERDICT: ElectionVerdict = { error: "UNKNOWN_SERVER_ERROR", message: "", endOffset: -1 };
 
 type Entry = ElectLeadersResponse["entries"][number];
 
@@ -46,34 +50,50 @@ export class LeaderElections {
   }
 
   async #electSome(
-    { kind, nodeId }: ElectLeadersRequest,
+    { kind, nodeId, isForced }: ElectLeadersRequest,
     places: readonly (PartitionRef & { readonly topic: string })[],
   ): Promise<readonly Entry[]> {
     const { quorum, isDamaged } = this.#deps;
-    let verdicts: readonly Verdict[] = [];
+    const survey = new ReplicaSurvey(this.#deps.survey);
+    if (kind === "unclean") await survey.ask(quorum.image, places);
+    let verdicts: readonly ElectionVerdict[] = [];
     const chosen = nodeId === -1 ? null : (nodeId as NodeId);
+    const endOf = survey.endOf.bind(survey);
     const decision = await quorum.propose((image) => {
-      const decided = decideElections(image, { kind, partitions: places, nodeId: chosen, isDamaged });
+      const decided = decideElections(image, {
+        kind,
+        partitions: places,
+        nodeId: chosen,
+        isForced,
+        isDamaged,
+        endOf,
+      });
       verdicts = decided.verdicts;
       return decided.decision;
     });
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
-    if (kind === "unclean") this.#tellUnclean(decision);
+    if (kind === "unclean") this.#tellUnclean(decision, places, verdicts);
     return places.map(({ topicId, topic, partition }, at) => {
-      const { error, message } = verdicts[at] ?? { error: "UNKNOWN_SERVER_ERROR", message: "" };
+      const { error, message, endOffset } = verdicts[at] ?? NO_VERDICT;
       const leader = quorum.image.topic(topicId)?.partitions[partition]?.leader ?? -1;
-      return { topic, partition, error, message: message === "" ? null : message, leader, endOffset: -1 };
+      return { topic, partition, error, message: message === "" ? null : message, leader, endOffset };
     });
   }
 
-  #tellUnclean(decision: Decision & { readonly kind: "records" }): void {
+  #tellUnclean(
+    decision: Decision & { readonly kind: "records" },
+    places: readonly PartitionRef[],
+    verdicts: readonly ElectionVerdict[],
+  ): void {
     const { quorum, logger } = this.#deps;
     for (const record of decision.records) {
       if (record.type !== "partition-change") continue;
       const topic = quorum.image.topic(record.topicId);
       for (const { partition, leader } of record.changes) {
         const leaderEpoch = topic?.partitions[partition]?.leaderEpoch;
-        logger.warn("unclean_election", { topic: topic?.name, partition, leader, leaderEpoch });
+        const at = places.findIndex((place) => place.topicId === record.topicId && place.partition === partition);
+        const message = verdicts[at]?.message;
+        logger.warn("unclean_election", { topic: topic?.name, partition, leader, leaderEpoch, message });
       }
     }
   }

@@ -5,8 +5,8 @@
 import type { ErrorName } from "../../model/errors.ts";
 import type { API } from "../../wire/native/apis.ts";
 import type { DescribePartitionsResponse } from "../../wire/native/replication-apis.ts";
+import { ownReplica } from "../own-replica.ts";
 import { lookUpPartition } from "../partition-lookup.ts";
-import type { Replica } from "../replica.ts";
 import type { Request } from "../request.ts";
 import type { Services } from "../services.ts";
 
@@ -26,25 +26,10 @@ function entryOf(services: Services, row: Row, nowMs: number): Entry {
     return { error: "NONE", ...view, logStartOffset: startOffset };
   }
   const error = lookup.kind === "refused" ? lookup.error : "NOT_LEADER_OR_FOLLOWER";
-  const replica = services.replicas.find(topicId, partition);
-  const isItself = replica !== undefined && replica.damage === undefined && error === "NOT_LEADER_OR_FOLLOWER";
-  return isItself ? ownOf(replica) : unknown(error);
-}
-
-/** Also in stand-by, where nobody leads. */
-function ownOf({ core }: Replica): Entry {
-  const { startOffset, endOffset, highWatermark, durableEnd, partitionEpoch, epochs } = core;
-  // An epoch that was opened and brought no batch says nothing of what is here.
-  const leaderEpoch = epochs.findLast((entry) => entry.startOffset < endOffset)?.epoch ?? -1;
-  return {
-    ...unknown("NOT_LEADER_OR_FOLLOWER"),
-    leaderEpoch: endOffset > startOffset ? leaderEpoch : -1,
-    partitionEpoch,
-    logStartOffset: startOffset,
-    highWatermark,
-    endOffset,
-    durableEnd,
-  };
+  const own = error === "NOT_LEADER_OR_FOLLOWER" ? ownReplica(services.replicas, topicId, partition) : undefined;
+  if (own === undefined) return unknown(error);
+  const { lastEpoch, startOffset, ...ends } = own;
+  return { error, leaderEpoch: lastEpoch, logStartOffset: startOffset, ...ends, replicas: [] };
 }
 
 function unknown(error: ErrorName): Entry {

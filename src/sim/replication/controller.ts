@@ -373,7 +373,7 @@ export class SimController {
     const partitions = [{ topicId: this.#topicId, partition }];
     let error: ErrorName = "NONE";
     this.#propose((image) => {
-      const { decision, verdicts } = decideElections(image, { kind, partitions, nodeId, isDamaged });
+      const { decision, verdicts } = decideElections(image, { kind, partitions, nodeId, isDamaged, isForced: true });
       error = verdicts[0]?.error ?? "NONE";
       return decision;
     });
