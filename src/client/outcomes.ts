@@ -1,16 +1,44 @@
 // What became of a batch, put into the error that its sender is told.
 import { type ErrorName, OttlaError, type Outcome } from "../model/errors.ts";
+import type { PartitionMetadata } from "../wire/native/apis.ts";
 import type { Lane } from "./produce-batch.ts";
 
 /** The error, saying of which partition it is. */
 export function named({ topic, partition }: Lane, error: OttlaError): OttlaError {
   const { code, message, cause } = error;
-  const hint = error.hint.replace("ottla topic describe shows", `ottla topic describe ${topic} shows`);
+  const hint = error.hint.replaceAll("<topic>", topic);
   return new OttlaError(code, `${topic}-${partition}: ${message}`, { hint, cause });
 }
 
 export function withOutcome(error: OttlaError, outcome: Outcome): OttlaError {
   return new OttlaError(error.code, error.message, { outcome, hint: error.hint, cause: error.cause });
+}
+
+/** What a broker answered for one batch. */
+export function answeredError(entry: {
+  readonly error: ErrorName;
+  readonly outcome: Outcome;
+  readonly message: string | null;
+}): OttlaError {
+  const { error, outcome, message } = entry;
+  if (outcome === "unknown" && error === "NOT_LEADER_OR_FOLLOWER") {
+    return new OttlaError(error, "the leader changed while the batch waited for its replicas", {
+      hint: LEADER_CHANGED_HINT,
+    });
+  }
+  const detail = message === null ? "" : `: ${message}`;
+  return new OttlaError(error, `${new OttlaError(error).message}${detail}`);
+}
+
+const LEADER_CHANGED_HINT =
+  "the new leader may have it or not: look before you send it again. Later batches go to the new leader by themselves";
+
+/** Why a batch that was sent is not acknowledged yet, as far as metadata tell. */
+export function awaited({ acks }: Lane, partition: PartitionMetadata | undefined): string {
+  if (partition === undefined || partition.leader < 0) return "";
+  const leader = `node ${partition.leader}, which leads it, has not answered`;
+  if (acks !== -1) return `: ${leader}`;
+  return `: ${leader}; with acks=all it waits for the replicas in sync (${partition.isr.join(", ")})`;
 }
 
 /** The broker refused the request as a whole, before it looked at the batches; of other errors nothing is known. */

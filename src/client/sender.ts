@@ -23,7 +23,7 @@ import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import { LeaderLook } from "./leader-look.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
+import { answeredError, awaited, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
 import type { Lane, ProduceBatch } from "./produce-batch.ts";
 import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLeaderless, isLost, noLeader } from "./unreadable.ts";
@@ -346,9 +346,7 @@ export class Sender {
         this.#heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
       } else {
-        const detail = entry.message === null ? "" : `: ${entry.message}`;
-        const error = new OttlaError(entry.error, `${new OttlaError(entry.error).message}${detail}`);
-        this.#onError(batch, { error, outcome: entry.outcome, from });
+        this.#onError(batch, { error: answeredError(entry), outcome: entry.outcome, from });
       }
     }
     for (const batch of batches) this.route(batch.lane);
@@ -440,7 +438,12 @@ export class Sender {
     const { lane } = batch;
     const { deliveryTimeoutMs } = this.#options;
     const why = isInFlight ? undefined : lane.lastError;
-    const message = `not acknowledged within ${deliveryTimeoutMs} ms${why === undefined ? "" : `: ${why.message}`}`;
+    const waited = isInFlight
+      ? awaited(lane, partitionOf(this.#context.metadata.peek(lane.topic), lane.partition))
+      : why === undefined
+        ? ""
+        : `: ${why.message}`;
+    const message = `not acknowledged within ${deliveryTimeoutMs} ms${waited}`;
     const isTelling = why !== undefined && (isLeaderless(why.code) || why.code === "NOT_ENOUGH_REPLICAS");
     const hint = isTelling ? { hint: why.hint } : {};
     const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });

@@ -84,7 +84,7 @@ export const ERRORS = {
     19,
     true,
     "fewer replicas are in sync than min.insync.replicas",
-    "ottla topic describe shows the missing ones",
+    "ottla topic describe <topic> shows the missing ones",
   ),
   INVALID_REQUIRED_ACKS: row(11, 21, false, "acks is none of 0, 1 and all", "use --acks 0, 1 or all"),
   UNSUPPORTED_VERSION: row(
@@ -179,7 +179,13 @@ export const ERRORS = {
     "no topic has this id here: it was deleted, or deleted and created again",
     "refresh the metadata",
   ),
-  OFFSET_NOT_AVAILABLE: row(26, 78, true, "the new leader does not know the end offset yet", "retry"),
+  OFFSET_NOT_AVAILABLE: row(
+    26,
+    78,
+    true,
+    "the new leader does not know the end offset yet",
+    "retry; while fewer than min.insync.replicas are in sync it cannot: ottla topic describe <topic> shows the missing ones",
+  ),
   BROKER_NOT_AVAILABLE: row(
     27,
     8,

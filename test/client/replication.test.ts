@@ -242,6 +242,28 @@ describe("a leader that hangs while another one is elected", () => {
   });
 });
 
+describe("sends of unknown outcome", () => {
+  it("say that the leader changed while the batch waited for its replicas", async () => {
+    const { time, first, client } = await setUp();
+    first.onProduce = () => ({ error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
+    const error = await time.until(failure(client.producer({ lingerMs: 0 }).send("t", to(0))), 1_000);
+    expect(error).toMatchObject({ code: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
+    expect(error.message).toBe("t-0: the leader changed while the batch waited for its replicas");
+    expect(error.hint).toContain("the new leader may have it or not");
+  });
+
+  it("say for whom they waited until the end", async () => {
+    const { time, first, client } = await setUp();
+    first.onProduce = () => "swallow";
+    const producer = client.producer({ lingerMs: 0, deliveryTimeoutMs: 5_000 });
+    const error = await time.until(failure(producer.send("t", to(0))), 6_000);
+    expect(error).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "unknown" });
+    expect(error.message).toContain(
+      "node 1, which leads it, has not answered; with acks=all it waits for the replicas in sync (1, 2, 3)",
+    );
+  });
+});
+
 describe("refused sends", () => {
   it("say that nothing was appended, whatever was wrong", async () => {
     const { time, client } = await setUp();

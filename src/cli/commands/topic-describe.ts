@@ -71,7 +71,9 @@ async function statesOf(
   );
   if (failures.length > 0) {
     const { message, hint } = failureOfPartitions(failures);
-    output.note(`offsets are not known of ${message} (${hint.replaceAll("<topic>", name)})`);
+    output.note(
+      `offsets are not known of ${message} (${hint.replaceAll("<topic>", name)}); what is shown of them may be old`,
+    );
   }
   return states;
 }
