@@ -60,6 +60,8 @@ class Truth {
   record: PartitionImage | undefined;
   /** Leader epoch of the last unclean election: what an earlier leader says counts no more (D-10). */
   uncleanEpoch = -1;
+  /** And nobody has led since. */
+  isGivenUp = false;
 }
 
 export class ReplicationChecker {
@@ -349,6 +351,7 @@ export class ReplicationChecker {
   #unclean(truth: Truth, record: PartitionImage): void {
     this.uncleanElections++;
     truth.uncleanEpoch = record.leaderEpoch;
+    truth.isGivenUp = true;
     const leader = record.leader as NodeId;
     const { committed } = truth;
     const { state, isDamaged } = this.#platter(leader, record.index);
@@ -374,7 +377,7 @@ export class ReplicationChecker {
     // One that was paused may begin late what is over: it commits nothing any more.
     if (record === undefined || record.leaderEpoch !== truth.record?.leaderEpoch) return;
     const { committed } = truth;
-    if (record.leaderEpoch === truth.uncleanEpoch) this.#adopt(truth, replica, highWatermark);
+    if (truth.isGivenUp) this.#adopt(truth, replica, highWatermark);
     const [first] = batches;
     const from = first === undefined || first.baseOffset === 0 ? 0 : placeOf(committed, first.baseOffset);
     for (let at = from; at < committed.length; at++) {
@@ -395,6 +398,7 @@ export class ReplicationChecker {
 
   /** After an unclean election what counts is what this leader held to be committed: in a history that was given up before, perhaps. */
   #adopt(truth: Truth, { batches, name }: WatchedReplica, highWatermark: number): void {
+    truth.isGivenUp = false;
     for (const batch of batches) {
       if (batch.baseOffset < truth.committedEnd) continue;
       if (batch.endOffset > highWatermark) return;

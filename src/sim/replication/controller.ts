@@ -3,8 +3,8 @@ import type { Rng } from "../../base/rng.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { type NodeId, type Uuid, uuidFromBytes } from "../../model/ids.ts";
 import {
+  alterPartition,
   type Decision,
-  decideAlterPartition,
   decideBalance,
   decideCluster,
   decideDamage,
@@ -14,7 +14,9 @@ import {
   decideTopicConfigs,
   decideUnfence,
   type FenceWish,
+  PartitionChanges,
   type PartitionRef,
+  type Verdict,
 } from "../../metadata/controller.ts";
 import { type BrokerImage, MetadataImage, type PartitionImage } from "../../metadata/image.ts";
 import { type RestartClaim, SUPPORTED_METADATA_VERSIONS } from "../../metadata/records.ts";
@@ -346,12 +348,17 @@ export class SimController {
     };
     const before = this.partitions[partition];
     const isDamaged = (member: NodeId): boolean => this.#isDamaged(member, partition);
-    const decision = this.#propose((image) => decideAlterPartition(image, wish, { isDamaged }));
-    if (decision.kind === "records" && decision.records.length > 0 && before !== undefined) {
+    const changes = new PartitionChanges();
+    let verdict: Verdict = { error: "NONE", message: "" };
+    this.#propose((image) => {
+      verdict = alterPartition(image, { sender: wish, wish, known: { isDamaged }, changes });
+      return { kind: "records", records: changes.records };
+    });
+    if (changes.count > 0 && before !== undefined) {
       this.#world.checker.altered(partition, before, { sender: nodeId, leaderEpoch, partitionEpoch });
       if (wantsMove) this.#world.mark("leadership moved away from a slow disk");
     }
-    reply(decision.kind === "refused" ? decision.error : "NONE");
+    reply(verdict.error);
   }
 
   #balance(): void {

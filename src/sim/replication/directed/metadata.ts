@@ -68,6 +68,26 @@ export const METADATA_SCHEDULES: readonly DirectedSchedule[] = [
     },
   },
   {
+    // Node 3 is proposed; a copy of that is late. It is fenced, so that another copy is refused; the leader goes on without it. It is unfenced.
+    mutant: "R-32",
+    invariants: [13],
+    play: (stage) => {
+      proposalOnItsWay(stage);
+      stage.world.hold(3, 1);
+      stage.cutFromController(3);
+      stage.fenced(3);
+      stage.world.holdsProposals = false;
+      stage.until(() => !stage.replica(1).core.isIsrChangePending);
+      stage.world.heal();
+      stage.unfenced(3);
+      stage.node(3).syncFactor = 100_000;
+      const batch = stage.produce(1);
+      stage.until(() => batch.isPromised);
+      stage.world.letProposalsGo();
+      stage.run(100);
+    },
+  },
+  {
     // What was sent before the power was lost is not what is written at the same place afterwards.
     mutant: "D-1",
     invariants: [5, 7],
