@@ -22,6 +22,8 @@ interface EntryResult {
   readonly replica: Replica | undefined;
   /** The limit that the read was made under: no byte at or above it is in `chunks` (invariant 11). */
   readonly highWatermark: number;
+  /** False: a new leader gave what it knows to be committed; a consumer may know of more, and is not told that mark (invariant 10). */
+  readonly isMarkTold: boolean;
   /** Bytes that the partition had accepted when it was looked at. */
   readonly acceptedBytes: number;
   /** Everything accepted was below the mark then. */
@@ -192,12 +194,13 @@ export class FetchOperation implements HighWatermarkWaiter {
     const { core, log } = replica;
     const refusal = core.refusalOf(row.leaderEpoch);
     if (refusal !== undefined) return failed(refusal);
-    if (!core.knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
+    const { highWatermark, knowsLatest } = core;
+    if (!knowsLatest && row.offset >= highWatermark) return failed("OFFSET_NOT_AVAILABLE");
     if (row.offset < log.startOffset || row.offset > core.endOffset) return failed("OFFSET_OUT_OF_RANGE", replica);
-    const { highWatermark } = core;
     const look = {
       replica,
       highWatermark,
+      isMarkTold: knowsLatest,
       acceptedBytes: replica.acceptedBytes,
       isSettled: core.endOffset === highWatermark,
     };
@@ -253,12 +256,13 @@ export class FetchOperation implements HighWatermarkWaiter {
 const NOTHING: Pick<ReadResult, "chunks" | "sizeBytes"> = { chunks: [], sizeBytes: 0 };
 
 function failed(error: ErrorName, replica?: Replica): EntryResult {
+  const isMarkTold = replica?.core.knowsLatest === true;
   const highWatermark = replica?.core.highWatermark ?? -1;
-  return { error, replica, highWatermark, acceptedBytes: 0, isSettled: false, chunks: [], sizeBytes: 0 };
+  return { error, replica, highWatermark, isMarkTold, acceptedBytes: 0, isSettled: false, chunks: [], sizeBytes: 0 };
 }
 
 function found(
-  look: Pick<EntryResult, "replica" | "highWatermark" | "acceptedBytes" | "isSettled">,
+  look: Pick<EntryResult, "replica" | "highWatermark" | "isMarkTold" | "acceptedBytes" | "isSettled">,
   read: Pick<ReadResult, "chunks" | "sizeBytes">,
 ): EntryResult {
   return { error: "NONE", ...look, chunks: read.chunks, sizeBytes: read.sizeBytes };
@@ -272,12 +276,13 @@ function rowOf({
   error,
   replica,
   highWatermark,
+  isMarkTold,
 }: EntryResult): Omit<FetchResponse["entries"][number], "index" | "body"> {
   return {
     error,
     leaderEpoch: replica?.core.leaderEpoch ?? NO_LEADER_EPOCH,
     logStartOffset: replica?.log.startOffset ?? -1,
-    highWatermark,
-    lastStableOffset: highWatermark,
+    highWatermark: isMarkTold ? highWatermark : -1,
+    lastStableOffset: isMarkTold ? highWatermark : -1,
   };
 }

@@ -301,7 +301,8 @@ export class Fetcher {
     this.#context.metadata.keepFresh(partition.topic, link);
     this.#heard(partition);
     partition.mustProbe = false;
-    partition.highWatermark = entry.highWatermark;
+    // -1: a new leader gives what it knows to be committed, and not yet how far that goes.
+    if (entry.highWatermark >= 0) partition.highWatermark = entry.highWatermark;
     if (body === undefined || body.length === 0) return;
     try {
       let nextOffset = -1;
@@ -319,6 +320,7 @@ export class Fetcher {
   #take(partition: ConsumerPartition, body: Uint8Array, nextOffset: number): void {
     const bytes = keepable(body);
     partition.fetchOffset = nextOffset;
+    partition.highWatermark = Math.max(partition.highWatermark, nextOffset);
     partition.bufferedBytes += bytes.length;
     this.#bufferedBytes += bytes.length;
     const { version, topicId = "" } = partition;

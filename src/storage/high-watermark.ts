@@ -96,7 +96,7 @@ export class RisenHighWatermarks {
   /** The body of the record of what rose; `written` or `putBack` must follow before the next. */
   take(): Uint8Array | undefined {
     const risen = this.#risen;
-    if (risen.length === 0) return undefined;
+    if (risen.length === 0 || mutant("D-7j")) return undefined;
     let kept = 0;
     for (const log of risen) if (this.#carry(log)) risen[kept++] = log;
     risen.length = kept;

@@ -2,7 +2,8 @@
 // Versions: 0.
 // Behaviour: LATEST = the high watermark, EARLIEST = the log start, a time = the first record at or after it below the high watermark, or
 // offset -1 (S-23). LATEST waits up to half a second for what was accepted before it to be committed, so that whoever was told yes with acks 1
-// and asks for the end then does not miss it. While a new leader does not know the end yet: OFFSET_NOT_AVAILABLE, but EARLIEST is always answered (S-25).
+// and asks for the end then does not miss it. While a new leader does not know the end yet: OFFSET_NOT_AVAILABLE, but EARLIEST is always answered (S-25),
+// and a time that is found below the high watermark that it knows.
 import { asOttlaError, type ErrorName } from "../../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../../model/ids.ts";
 import {
@@ -74,8 +75,9 @@ function answerOf(services: Services, row: Row): Answer | Promise<Answer> {
   const refusal = core.refusalOf(NO_LEADER_EPOCH);
   if (refusal !== undefined) return failed(refusal);
   if (row.timestamp === EARLIEST_TIMESTAMP) return at(log.startOffset, epochAtStart(replica));
-  if (!core.knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
-  if (row.timestamp === LATEST_TIMESTAMP) return at(core.highWatermark, core.leaderEpoch);
+  const isLatest = row.timestamp === LATEST_TIMESTAMP;
+  if (isLatest && !core.knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
+  if (isLatest) return at(core.highWatermark, core.leaderEpoch);
   if (row.timestamp < 0) return failed("INVALID_REQUEST");
   return services.scans.run(() => byTimestamp(services, replica, row.timestamp));
 }
@@ -93,7 +95,9 @@ async function byTimestamp(services: Services, { core, log }: Replica, timestamp
   // Each in a turn of its own: what is in memory is searched without waiting for anything.
   await new Promise<void>((resolve) => services.defer(resolve));
   try {
-    const found = await log.findTimestamp(timestamp, core.highWatermark);
+    const { knowsLatest, highWatermark } = core;
+    const found = await log.findTimestamp(timestamp, highWatermark);
+    if (found === undefined && !knowsLatest) return failed("OFFSET_NOT_AVAILABLE");
     if (found === undefined) return { error: "NONE", offset: -1, timestamp: -1, leaderEpoch: NO_LEADER_EPOCH };
     return { error: "NONE", offset: found.offset, timestamp: found.timestamp, leaderEpoch: found.epoch };
   } catch (thrown) {
