@@ -1,6 +1,6 @@
 // Decisions about configuration that is changed while brokers run: of a topic, of one broker, of the cluster.
 import type { NodeId } from "../model/ids.ts";
-import { alteredConfigs, type ConfigChange } from "./configs.ts";
+import { alteredConfigs, type ConfigChange, minIsrFault } from "./configs.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage } from "./image.ts";
 import type { Configs } from "./records.ts";
@@ -14,6 +14,8 @@ export function decideTopicConfigs(
   if (topic === undefined || topic.isDeleting) return refused("UNKNOWN_TOPIC_OR_PARTITION", `no topic ${wish.name}`);
   const altered = alteredConfigs(topic.configs, wish.changes, "topic");
   if (altered.kind === "invalid") return refused("INVALID_CONFIG", altered.message);
+  const fault = minIsrFault(altered.configs, topic.replicationFactor, topic.configs);
+  if (fault !== undefined) return refused("INVALID_CONFIG", fault);
   if (isSame(topic.configs, altered.configs)) return accepted();
   return accepted({ type: "topic-config", version: 1, topicId: topic.topicId, configs: altered.configs });
 }

@@ -18,7 +18,7 @@ export type ConfigScope = "topic" | "node" | "cluster";
 export interface RuntimeConfig {
   readonly min: number;
   readonly max: number;
-  readonly unit: "bytes" | "count";
+  readonly unit: "bytes" | "count" | "switch";
   readonly scopes: readonly ConfigScope[];
   readonly takesEffect: string;
 }
@@ -37,12 +37,13 @@ export const RUNTIME_CONFIGS: Readonly<Record<RuntimeConfigKey, RuntimeConfig>> 
     max: 32_767,
     unit: "count",
     scopes: ["topic", "cluster"],
-    takesEffect: "at once, for what is not committed yet; never more than the replication factor",
+    takesEffect:
+      "at once, for what is not committed yet; the cluster's is never more than a topic's replication factor",
   },
   "allow.acks.below.min.isr": {
     min: 0,
     max: 1,
-    unit: "count",
+    unit: "switch",
     scopes: ["topic"],
     takesEffect: "for batches that arrive afterwards",
   },
@@ -108,13 +109,11 @@ export function alteredConfigs(
       configs.delete(key);
       continue;
     }
-    const { min, max, unit } = RUNTIME_CONFIGS[key as RuntimeConfigKey];
-    const size = unit === "bytes" ? sizeOf(value) : countOf(value);
-    if (size === undefined || size < min || size > max) {
-      const what = unit === "bytes" ? " bytes" : "";
-      return { kind: "invalid", message: `${key}: takes ${min} to ${max}${what}, not ${value}` };
-    }
-    configs.set(key, size);
+    const config = RUNTIME_CONFIGS[key as RuntimeConfigKey];
+    const parsed = PARSERS[config.unit](value);
+    if (parsed === undefined || parsed < config.min || parsed > config.max)
+      return { kind: "invalid", message: `${key}: takes ${takenBy(config)}, not ${value}` };
+    configs.set(key, parsed);
   }
   return {
     kind: "valid",
@@ -140,6 +139,39 @@ function sizeOf(text: string): number | undefined {
 
 function countOf(text: string): number | undefined {
   return /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
+}
+
+/** As Kafka's users write them, and as they are kept. */
+function switchOf(text: string): number | undefined {
+  switch (text.trim().toLowerCase()) {
+    case "1":
+    case "true":
+      return 1;
+    case "0":
+    case "false":
+      return 0;
+    default:
+      return undefined;
+  }
+}
+
+const PARSERS: Readonly<Record<RuntimeConfig["unit"], (text: string) => number | undefined>> = {
+  bytes: sizeOf,
+  count: countOf,
+  switch: switchOf,
+};
+
+function takenBy({ min, max, unit }: RuntimeConfig): string {
+  if (unit === "switch") return "1 or true, 0 or false";
+  return `${min} to ${max}${unit === "bytes" ? " bytes" : ""}`;
+}
+
+/** A topic may not ask for more than it has; what the cluster asks for is only capped. undefined: nothing is wrong, or it was so before. */
+export function minIsrFault(configs: Configs, replicationFactor: number, before: Configs = {}): string | undefined {
+  const key = "min.insync.replicas";
+  const wanted = configs[key];
+  if (wanted === undefined || wanted === before[key] || wanted <= replicationFactor) return undefined;
+  return `${key}: takes 1 to ${replicationFactor}, the replication factor of the topic, not ${wanted}`;
 }
 
 /** Configuration of a new topic: "segment.bytes" "64MiB" -> 67108864. */

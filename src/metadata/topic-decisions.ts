@@ -1,7 +1,7 @@
 // Decisions about topics: creation with the placement of its partitions, deletion, removal, what removed ones still owe.
 import type { NodeId, TopicId } from "../model/ids.ts";
 import { topicNameFault } from "../model/topic-name.ts";
-import { parseTopicConfigs } from "./configs.ts";
+import { minIsrFault, parseTopicConfigs } from "./configs.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage, TopicImage } from "./image.ts";
 import { type Candidate, placement } from "./placement.ts";
@@ -59,6 +59,8 @@ export function decideTopic(image: MetadataImage, wish: TopicWish, context: Topi
   if (partitionFault !== undefined) return refused("INVALID_PARTITIONS", partitionFault);
   const parsed = parseTopicConfigs(wish.configs);
   if (parsed.kind === "invalid") return refused("INVALID_CONFIG", parsed.message);
+  const configFault = minIsrFault(parsed.configs, replicationFactor);
+  if (configFault !== undefined) return refused("INVALID_CONFIG", configFault);
   if (image.active.size === 0)
     return refused("BROKER_NOT_AVAILABLE", "no broker is unfenced: none can take a partition");
   const candidates = candidatesFor(image, context);

@@ -27,6 +27,19 @@ const duration = (fallback: number, min: number, max: number, about: string) =>
     .describe(`${about} Milliseconds.`);
 const count = (fallback: number, min: number, max: number, about: string) =>
   z.coerce.number().int().min(min).max(max).default(fallback).describe(about);
+const SWITCH_WORDS: Readonly<Record<string, number>> = { true: 1, false: 0 };
+/** Also true and false, as Kafka's users write it. */
+const onOff = (fallback: 0 | 1, about: string) =>
+  z
+    .preprocess(
+      (value) =>
+        typeof value === "boolean" || typeof value === "string"
+          ? (SWITCH_WORDS[`${value}`.trim().toLowerCase()] ?? value)
+          : value,
+      z.coerce.number().int().min(0).max(1),
+    )
+    .default(fallback)
+    .describe(`${about} Also true and false.`);
 const address = z.string().regex(/^(ws:\/\/)?[^\s/:]+:\d{1,5}$/, "takes ws://host:port");
 
 /** Keys that a topic may set for itself and a broker's configuration for all others; absent means the broker's value. */
@@ -45,12 +58,10 @@ export const runtimeTopicConfigShape = {
     .max(32_767)
     .optional()
     .describe(
-      "What acks=all promises to be on, and the fewest replicas in sync with which a partition takes anything; never more than the replication factor. Default: a majority of the replicas.",
+      "What acks=all promises to be on, and the fewest replicas in sync with which a partition takes anything; a topic takes no more than its replication factor, and what the cluster says is capped by it. Default: a majority of the replicas.",
     ),
-  "allow.acks.below.min.isr": count(
+  "allow.acks.below.min.isr": onOff(
     0,
-    0,
-    1,
     "1: acks 0 and 1 are taken although fewer than min.insync.replicas are in sync. They can be lost, and nobody reads them before enough are in sync again (D-29).",
   ),
 } as const;
@@ -179,9 +190,7 @@ export const brokerConfigSchema = z.strictObject({
     60_000,
     "How long a follower leaves a partition alone whose fetch failed.",
   ),
-  "auto.leader.rebalance.enable": count(
-    1,
-    0,
+  "auto.leader.rebalance.enable": onOff(
     1,
     "1: the first replica of a partition leads it again once it is in sync; 0: only when told to.",
   ),

@@ -229,7 +229,8 @@ describe("elections by an operator", () => {
       "node 3 has offsets 0 to 3 (epoch 2), node 1 has offsets 0 to 8 (epoch 1), node 2 does not say what it has (the request was not done by its deadline)",
     );
     // Once for both partitions, and not over the network where it is itself.
-    expect(bench.described.toSorted()).toEqual([2, 3]);
+    expect(new Set(bench.described)).toEqual(new Set([2, 3]));
+    expect(bench.described).toHaveLength(2);
   });
 
   test("of a partition that somebody leads nobody is asked; a preferred election asks nobody", async () => {

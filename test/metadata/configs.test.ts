@@ -40,6 +40,7 @@ describe("the table", () => {
     const isOfCluster = RUNTIME_CONFIGS[key].scopes.includes("cluster");
     const values = [min, min - 1, max, max + 1, 1.5].map(String);
     if (RUNTIME_CONFIGS[key].unit === "bytes") values.push("64KiB", "1.5MiB", "2 kB", "1XB", "", "-1", "1e9", "0x10");
+    if (RUNTIME_CONFIGS[key].unit === "switch") values.push("true", "false", " TRUE", "yes", "on", "truefalse");
     for (const value of values) {
       const model = schema.safeParse(value);
       const own = isOfCluster ? alterBroker(history, null, [key, value]) : alterTopic(history, "a", [key, value]);
@@ -107,6 +108,27 @@ describe("a topic's configuration", () => {
     const twice = [1, 2].map(() => ({ key: "segment.bytes", value: "1MiB" }));
     expect(parseTopicConfigs(twice)).toEqual({ kind: "invalid", message: "segment.bytes: given twice" });
   });
+});
+
+test("a switch takes true and false as well, and is kept as a number", () => {
+  const history = History.started();
+  history.create("a");
+  const key = "allow.acks.below.min.isr";
+  for (const [value, kept] of [
+    ["true", 1],
+    ["0", 0],
+    ["True", 1],
+    ["false", 0],
+    ["1", 1],
+  ] as const) {
+    history.take(alterTopic(history, "a", [key, value]));
+    expect(history.topic("a").configs).toEqual({ [key]: kept });
+  }
+  for (const value of ["yes", "2", "", "-1", "truee"])
+    expect(alterTopic(history, "a", [key, value])).toMatchObject({
+      error: "INVALID_CONFIG",
+      message: `${key}: takes 1 or true, 0 or false, not ${value}`,
+    });
 });
 
 describe("a broker's configuration", () => {

@@ -2,7 +2,13 @@
 import { describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import type { DirectoryId } from "../../src/model/ids.ts";
-import { decideAlterPartition, decideBalance, decideDamage, decideRelief } from "../../src/metadata/controller.ts";
+import {
+  decideAlterPartition,
+  decideBalance,
+  decideDamage,
+  decideRelief,
+  decideTopicConfigs,
+} from "../../src/metadata/controller.ts";
 import { History, faultsOf, node, replayed, uuid } from "./support.ts";
 
 const NOTHING = { kind: "records", records: [] };
@@ -165,7 +171,7 @@ describe("min ISR (D-5)", () => {
       () => {},
       () => history.configure(null, "min.insync.replicas", "1"),
       () => history.configure("a", "min.insync.replicas", "3"),
-      () => history.configure("a", "min.insync.replicas", "7"),
+      () => history.configure(null, "min.insync.replicas", "7"),
       () => history.configure("a", "min.insync.replicas", null),
       () => history.configure(null, "min.insync.replicas", null),
     ].map((step) => {
@@ -173,12 +179,28 @@ describe("min ISR (D-5)", () => {
       expect(faultsOf(history.image)).toEqual([]);
       return history.partition("a").minIsr;
     });
-    expect(minIsrs).toEqual([2, 1, 3, 3, 1, 2]);
-    expect(history.partition("a")).toMatchObject({ leaderEpoch: 0, partitionEpoch: 4 });
+    expect(minIsrs).toEqual([2, 1, 3, 3, 3, 2]);
+    expect(history.partition("a")).toMatchObject({ leaderEpoch: 0, partitionEpoch: 3 });
     history.configure(null, "min.insync.replicas", "1");
     expect(history.create("b", { replicationFactor: 3 }).partitions).toMatchObject([{ minIsr: 1 }]);
     const configs = [{ key: "min.insync.replicas", value: "2" }];
     expect(history.create("c", { replicationFactor: 3, configs }).partitions).toMatchObject([{ minIsr: 2 }]);
+  });
+
+  test("more than the replication factor is refused of a topic, at creation and later", () => {
+    const history = replicated();
+    const message = "min.insync.replicas: takes 1 to 3, the replication factor of the topic, not 4";
+    const changes = [{ key: "min.insync.replicas", value: "4" }];
+    expect(decideTopicConfigs(history.image, { name: "a", changes })).toEqual({
+      kind: "refused",
+      error: "INVALID_CONFIG",
+      message,
+    });
+    const wish = { replicationFactor: 3, configs: changes };
+    expect(history.wishTopic("b", wish)).toEqual({ kind: "refused", error: "INVALID_CONFIG", message });
+    expect(history.wishTopic("b", { replicationFactor: -1, configs: changes })).toMatchObject({
+      error: "INVALID_CONFIG",
+    });
   });
 
   test("lowered, it clears the ELR in the same change, whether or not the ISR is large enough by now; raised, it leaves it", () => {

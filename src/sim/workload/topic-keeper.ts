@@ -53,7 +53,9 @@ export class TopicKeeper {
     const { replicasMax } = this.#swarm;
     // Mostly as many as may be; a factor that is not said is the cluster's.
     const replicationFactor = this.#rng.chance(0.7) ? replicasMax : this.#rng.between(1, replicasMax);
-    const configs = this.#rng.chance(0.5) ? {} : { "min.insync.replicas": `${this.#rng.between(1, 3)}` };
+    const configs = this.#rng.chance(0.5)
+      ? {}
+      : { "min.insync.replicas": `${Math.min(replicationFactor, this.#rng.between(1, 3))}` };
     try {
       await client.admin().createTopic(name, { partitions, replicationFactor, configs });
       board.add({ name, partitions });
