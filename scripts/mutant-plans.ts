@@ -15,8 +15,22 @@ export interface MutantPlan {
 }
 
 export const MUTANTS: readonly MutantPlan[] = [
-  { id: "M1", about: "acks=all answered when only written", invariants: [1, 16], budget: 500, knownSeed: 7002, scene: "disk" },
-  { id: "M2", about: "reported durable before its sync", invariants: [1, 2, 16], budget: 500, knownSeed: 7001, scene: "disk" },
+  {
+    id: "M1",
+    about: "acks=all answered when only written",
+    invariants: [1, 16],
+    budget: 500,
+    knownSeed: 7002,
+    scene: "disk",
+  },
+  {
+    id: "M2",
+    about: "reported durable before its sync",
+    invariants: [1, 2, 16],
+    budget: 500,
+    knownSeed: 7001,
+    scene: "disk",
+  },
   {
     id: "M19c",
     about: "journal dropped before images and superblock are durable",

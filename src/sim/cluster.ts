@@ -102,6 +102,15 @@ export class SimCluster {
     return this.#partition(({ leader }) => leader === null);
   }
 
+  /** A partition that nobody leads though these nodes can. */
+  leaderlessWith(nodes: readonly SimNode[]): PartitionName | undefined {
+    for (const { topic, partition } of this.leaderlessPlaces) {
+      const place = { topic, partition };
+      if (!this.isLost(place) && this.canCommit(place, nodes)) return partitionName(place);
+    }
+    return undefined;
+  }
+
   /** A partition of which a replica is not in sync. */
   get underReplicated(): PartitionName | undefined {
     return this.#partition(({ isr, replicas }) => isr.length < replicas.length);

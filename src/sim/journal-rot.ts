@@ -42,7 +42,8 @@ function chainIn(
   for (let start = FILE_HEADER_BYTES; ; ) {
     const record = decodeRecord(bytes, start, { salt: header.salt, checksum });
     if (record === undefined || record.generation !== header.generation) return found;
-    if (before !== undefined && (record.prevCrc !== before.crc || record.sequence !== before.sequence + 1)) return found;
+    if (before !== undefined && (record.prevCrc !== before.crc || record.sequence !== before.sequence + 1))
+      return found;
     found.push({ start, end: start + record.sizeBytes, syncedTo: record.syncedTo });
     before = record;
     start += record.sizeBytes;

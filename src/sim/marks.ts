@@ -37,6 +37,7 @@ export const MARK = {
   UNCLEAN_WISH: "an unclean election was done as asked",
   PREFERRED_WISH: "preferred elections were done as asked",
   MIN_ISR_WISH: "min.insync.replicas was changed",
+  READ_IN_TURNS: "all was read while each node in turn was away",
   REPLICAS_COMPARED: "replicas were compared byte for byte",
   BELOW_MIN_ISR: "produce answered NOT_ENOUGH_REPLICAS, not appended",
 } as const;

@@ -11,6 +11,7 @@ import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
 import type { HistoryEvent } from "./history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
+import { nodeIdOf } from "../raft/types.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import type { SimNode } from "./node.ts";
@@ -69,9 +70,15 @@ export interface SeedResult {
 const LIVENESS_WITHIN_MS = 60_000;
 const END_WITHIN_MS = 120_000;
 const SYNCED_WITHIN_MS = 3000;
+const TURNS_CHANCE = 0.2;
 const ACKS_AFTER_HEAL = 5;
 const COMMITTED_TO_COUNT = 300;
 const ACKS_TO_COUNT = { single: 100, several: 20 };
+
+interface Place {
+  readonly topic: string;
+  readonly partition: number;
+}
 
 export async function runSeed(seed: number, options: SeedOptions): Promise<SeedResult> {
   return new SeedRun(seed, options).run();
@@ -245,6 +252,7 @@ class SeedRun {
     for (const node of this.#cluster.nodes) if (node.state === "down") node.start();
     await this.#mustAgree();
     await this.#readAll();
+    await this.#readInTurns();
     await this.#settle(
       Promise.all(
         [this.#keeperClient, this.#prober, this.#operatorClient, this.#metadata, ...this.#clients].map((client) =>
@@ -346,7 +354,26 @@ class SeedRun {
     }
   }
 
-  async #readAll(): Promise<void> {
+  /** Each node is away for a while, and what others can lead is read from them; in some seeds, since it takes time. */
+  async #readInTurns(): Promise<void> {
+    if (this.#swarm.replicasMax < 2 || !this.#world.fork("turns").chance(TURNS_CHANCE)) return;
+    for (const node of this.#cluster.nodes) {
+      if (!this.#cluster.wouldLive((replica) => nodeIdOf(replica) !== node.id)) continue;
+      const others = this.#cluster.nodes.filter((other) => other !== node);
+      node.isInRepair = true;
+      await this.#settle(node.stop(), `${node.name} did not stop`);
+      const isLed = (): boolean => this.#cluster.leaderlessWith(others) === undefined;
+      if (!(await this.#runUntil(isLed, this.#world.nowMs + LIVENESS_WITHIN_MS)))
+        this.#stuck(`${this.#cluster.leaderlessWith(others) ?? ""} is not led without ${node.name}`);
+      await this.#readAll((place) => this.#cluster.canCommit(place, others));
+      node.isInRepair = false;
+      node.start();
+      await this.#mustAgree();
+    }
+    this.#world.sometimes(MARK.READ_IN_TURNS);
+  }
+
+  async #readAll(isThere: (place: Place) => boolean = () => true): Promise<void> {
     // What was acknowledged with acks=1 is not readable before its sync has ended.
     await this.#runUntil(() => false, this.#world.nowMs + SYNCED_WITHIN_MS);
     const client = await this.#settle(this.#keeperClient.connect(), "no connection for the scan");
@@ -354,7 +381,10 @@ class SeedRun {
       const parts = {
         world: this.#world,
         record: (event: HistoryEvent) => this.#log.record(event),
-        isLost: (partition: number) => this.#cluster.isLost({ topic: topic.name, partition }),
+        isLost: (partition: number) => {
+          const place = { topic: topic.name, partition };
+          return this.#cluster.isLost(place) || !isThere(place);
+        },
       };
       await this.#settle(scanTopic(client, topic, parts), `${topic.name} could not be read whole`);
     }
@@ -366,7 +396,9 @@ class SeedRun {
       const why = refusal === undefined ? "" : `, refuses to start: ${refusal.code} ${refusal.message}`;
       return `${name} is ${state}${why}`;
     });
-    this.#log.violated({ invariant, message: `${what} (${states.join("; ")})\n${this.#watch.describe()}` });
+    const unreached = [...this.#prober.unreached].map((name) => this.#replicas.describe(name));
+    const message = [`${what} (${states.join("; ")})`, ...unreached, this.#watch.describe()].join("\n");
+    this.#log.violated({ invariant, message });
     throw new Error(what);
   }
 

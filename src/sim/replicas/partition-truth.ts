@@ -254,8 +254,9 @@ export class PartitionTruth {
   /** A record acknowledged with acks=all. */
   acknowledges(node: NodeId, endOffset: number): void {
     const seen = this.replica(node);
-    const epoch = seen.leads ?? -1;
     const newest = this.#committed.at(-1)?.epoch ?? -1;
+    // Who has handed its leadership over tells its producers what the next leader has committed.
+    const epoch = seen.leads ?? (endOffset <= seen.highWatermark ? newest : -1);
     if (this.isVoid) return;
     if (newest > epoch)
       this.#broken(8, `node ${node} acknowledges up to ${endOffset} in epoch ${epoch}, epoch ${newest} has committed`);

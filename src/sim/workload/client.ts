@@ -44,6 +44,8 @@ export class SimClient {
   /** Records acknowledged. */
   acknowledged = 0;
   isStopping = false;
+  /** Of those that `reach` was called with. */
+  readonly unreached = new Set<PartitionName>();
   readonly #parts: ClientParts;
   readonly #plan: ClientPlan;
   readonly #rng: Rng;
@@ -103,7 +105,10 @@ export class SimClient {
         const { board, isLost } = this.#parts;
         const isThere = (): boolean =>
           board.has(topic.name) && !isLost({ topic: topic.name, partition }) && isExpected(place);
+        const name = partitionName({ topic: topic.name, partition });
+        this.unreached.add(name);
         while (isThere() && !(await this.#sendTo(producer, topic, { partition, acks: "all" }))) await this.wait(100);
+        this.unreached.delete(name);
       }),
     );
     await producer.close();
