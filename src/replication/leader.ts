@@ -85,6 +85,17 @@ export class Leader<Token, Body> {
     this.#queues.answerAll(error, "unknown");
   }
 
+  /**
+   * Another node leads, and this log ends at `endOffset` now: what is below the high watermark that was learnt there is committed, as if nothing had
+   * happened. False: nobody waits any more.
+   */
+  handedOver(endOffset: Offset, highWatermark: Offset): boolean {
+    this.#queues.cut(endOffset);
+    this.#queues.written(highWatermark);
+    this.#queues.committed(highWatermark);
+    return this.#queues.length > 0;
+  }
+
   update(record: PartitionRecord, eligible: Eligible, nowMs: number): void {
     if (!this.#replicas.update(record, nowMs)) return;
     this.#moveHighWatermark();

@@ -55,6 +55,8 @@ export class PartitionCore<Token, Body = Uint8Array> {
   #record: PartitionRecord | undefined;
   #leaderEpoch: LeaderEpoch = NO_LEADER_EPOCH;
   #ledEpoch: LeaderEpoch = NO_LEADER_EPOCH;
+  /** The next leader is followed, and producers of before wait for what it commits. */
+  #isHandingOver = false;
 
   constructor(settings: CoreSettings) {
     this.#settings = settings;
@@ -159,6 +161,7 @@ export class PartitionCore<Token, Body = Uint8Array> {
 
   step(event: PartitionEvent<Token, Body>): readonly PartitionEffect<Token, Body>[] {
     this.#dispatch(event);
+    if (this.#isHandingOver) this.#lookAtHandedOver();
     this.#log.checkInvariants();
     return this.#effects.take();
   }
@@ -269,6 +272,7 @@ export class PartitionCore<Token, Body = Uint8Array> {
 
   #refused(event: EventOf<Token, Body, "refused">): void {
     if (!this.#log.refused(event.fromOffset, event.truncations, event.epochs)) return;
+    if (this.#isHandingOver) this.#leader?.refused();
     this.#ledBy()?.refused();
     this.#followedBy()?.refused(event.nowMs);
   }
@@ -293,6 +297,8 @@ export class PartitionCore<Token, Body = Uint8Array> {
 
   #cutDone(event: EventOf<Token, Body, "truncated" | "restarted">): void {
     if (!this.#log.isCutting) return;
+    // The log begins above what was appended: nothing was compared.
+    if (event.kind === "restarted") this.#endHandingOver("NOT_LEADER_OR_FOLLOWER");
     if (event.kind === "truncated") this.#log.cutDone(event.ends, event.epochs);
     else this.#log.restartDone(event.ends, event.startOffset);
     this.#followedBy()?.cutDone();
@@ -316,7 +322,8 @@ export class PartitionCore<Token, Body = Uint8Array> {
     const { leader, leaderEpoch } = record;
     assert(this.#log.isLoaded, "follows with a log that is open");
     assert(leader !== null && leader !== this.#settings.self, "follows another node");
-    this.#standBy("NOT_LEADER_OR_FOLLOWER");
+    if (this.#isHandOver(record)) this.#isHandingOver = true;
+    else this.#standBy("NOT_LEADER_OR_FOLLOWER");
     this.#follower ??= new Follower(this.#settings, { log: this.#log, effects: this.#effects });
     this.#role = "follower";
     this.#record = record;
@@ -339,5 +346,27 @@ export class PartitionCore<Token, Body = Uint8Array> {
     this.#record = this.record;
     this.#role = "stand-by";
     leader?.stop(error);
+    this.#endHandingOver(error);
+  }
+
+  /**
+   * R-42 has producers told at once that nobody knows. But the very next leader has nearly always what was appended here, and what this log shares with
+   * it and it has committed is committed: whoever waits is told so, unless it is cut here, its deadline comes, or roles change once more (R-43).
+   */
+  #isHandOver({ leaderEpoch, replicas }: PartitionRecord): boolean {
+    const isNext = leaderEpoch === this.#ledEpoch + 1 && replicas.includes(this.#settings.self);
+    return this.#role === "leader" && isNext && this.waitingCount > 0;
+  }
+
+  #lookAtHandedOver(): void {
+    const { endOffset, highWatermark } = this.#log;
+    if (this.#role !== "follower") this.#endHandingOver("NOT_LEADER_OR_FOLLOWER");
+    else this.#isHandingOver = this.#leader?.handedOver(endOffset, highWatermark) === true;
+  }
+
+  #endHandingOver(error: ErrorName): void {
+    if (!this.#isHandingOver) return;
+    this.#isHandingOver = false;
+    this.#leader?.stop(error);
   }
 }

@@ -35,13 +35,23 @@ export class ProduceQueues<Token, Body> {
     this.#answerBelow(this.#untilCommitted, end);
   }
 
-  /** Linear in what waits; happens only on a full disk. */
+  /** The disk had no room. */
   takeBack(from: Offset): void {
+    this.#dropFrom(from, { error: "STORAGE_FULL", outcome: "not appended" });
+  }
+
+  /** What ends above is not in the log any more; whether another replica has it and will keep it, nobody knows. */
+  cut(at: Offset): void {
+    this.#dropFrom(at, { error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
+  }
+
+  /** Linear in what waits; happens only on a full disk, or once where leadership was handed over. */
+  #dropFrom(from: Offset, answer: { readonly error: ErrorName; readonly outcome: Outcome }): void {
     for (const queue of [this.#untilWritten, this.#untilCommitted]) {
       const kept: WaitingProduce<Token>[] = [];
       for (const waiting of queue) {
         if (waiting.endOffset <= from) kept.push(waiting);
-        else this.#effects.settle(waiting, { error: "STORAGE_FULL", outcome: "not appended" });
+        else this.#effects.settle(waiting, answer);
       }
       queue.clear();
       for (const waiting of kept) queue.push(waiting);

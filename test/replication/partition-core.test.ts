@@ -82,8 +82,8 @@ describe("producers", () => {
   test("R-43: a batch that waited in one leader epoch is never answered by the high watermark of another", () => {
     const bench = leader({ epoch: 4 });
     bench.produce("a", -1);
-    expect(bench.follow({ epoch: 5 })[0]).toBe("answer a NOT_LEADER_OR_FOLLOWER unknown -");
-    bench.lead({ epoch: 6 });
+    expect(bench.follow({ epoch: 6 })[0]).toBe("answer a NOT_LEADER_OR_FOLLOWER unknown -");
+    bench.lead({ epoch: 7 });
     expect(bench.durable(1)).toEqual(["hw 1"]);
   });
 
