@@ -90,7 +90,7 @@ export class Leader<Token, Body> {
    * happened. False: nobody waits any more.
    */
   handedOver(endOffset: Offset, highWatermark: Offset): boolean {
-    this.#queues.cut(endOffset);
+    this.#queues.endAt(endOffset);
     this.#queues.written(highWatermark);
     this.#queues.committed(highWatermark);
     return this.#queues.length > 0;

@@ -10,6 +10,8 @@ export class ProduceQueues<Token, Body> {
   readonly #effects: Effects<Token, Body>;
   readonly #untilWritten = new Ring<WaitingProduce<Token>>();
   readonly #untilCommitted = new Ring<WaitingProduce<Token>>();
+  /** Of the log, when it was last told. */
+  #lastEnd = Number.POSITIVE_INFINITY;
 
   constructor(effects: Effects<Token, Body>) {
     this.#effects = effects;
@@ -41,8 +43,9 @@ export class ProduceQueues<Token, Body> {
   }
 
   /** What ends above is not in the log any more; whether another replica has it and will keep it, nobody knows. */
-  cut(at: Offset): void {
-    this.#dropFrom(at, { error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
+  endAt(end: Offset): void {
+    if (end < this.#lastEnd) this.#dropFrom(end, { error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
+    this.#lastEnd = end;
   }
 
   /** Linear in what waits; happens only on a full disk, or once where leadership was handed over. */
