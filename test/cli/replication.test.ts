@@ -216,7 +216,7 @@ describe("a partition whose last complete copy is lost", () => {
     expect(sent.code).toBe(1);
     const read = await cluster.run(["consume", "frail", "-e"]);
     expect(read.stderr).toMatch(
-      /^error\[NO_INTACT_REPLICA\]: frail-0: .*\nhint: ottla partition elect frail 0 --unclean/m,
+      /^error\[NO_INTACT_REPLICA\]: frail-0: .*\nhint: .*ottla partition elect frail 0 --unclean --yes/m,
     );
     expect(read.code).toBe(1);
     expect(performance.now() - startedMs).toBeLessThan(10_000);
