@@ -2,6 +2,7 @@
 import type { OttlaError } from "../model/errors.ts";
 import type { LogStore } from "../storage/types.ts";
 import type { ClusterMember } from "./cluster-member.ts";
+import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
 import { summaryOf } from "./replica-ticker.ts";
 import type { BrokerState, Health } from "./types.ts";
@@ -20,7 +21,7 @@ export function healthOf({ state, failure, store, member, replicas }: HealthView
   const checks: Record<string, string> = {
     state,
     disk: store?.isLowOnSpace === true ? "low on space: produce is refused until space is freed" : "ok",
-    logs: logsOf(replicas),
+    logs: logsOf(replicas, member),
     replicas: replicasOf(replicas),
     quorum: quorumOf(member),
     controller: controllerOf(member),
@@ -41,10 +42,18 @@ export function waitingFor(member: ClusterMember | undefined): string | null {
   return registration === "ok" ? null : registration;
 }
 
-function logsOf(replicas: ReplicaManager | undefined): string {
-  const damaged = replicas?.damaged.size ?? 0;
-  if (damaged === 0) return "ok";
-  return `${damaged} damaged: ottla log verify shows where; each is fetched anew as soon as another broker leads its partition`;
+function logsOf(replicas: ReplicaManager | undefined, member: ClusterMember | undefined): string {
+  const damaged = [...(replicas?.damaged ?? [])];
+  if (damaged.length === 0) return "ok";
+  const isLone = ({ log }: Replica): boolean =>
+    member?.quorum.image.topic(log.topicId)?.partitions[log.partition]?.replicas.length === 1;
+  const lone = damaged.filter(isLone).length;
+  const others = lone < damaged.length ? "; one is fetched anew as soon as another broker leads its partition" : "";
+  const alone =
+    lone > 0
+      ? `; ${lone} of them ${lone === 1 ? "is" : "are"} the only replica: with the node stopped, ottla log dump shows what can still be read; then delete the topic`
+      : "";
+  return `${damaged.length} damaged: ottla log verify shows where${others}${alone}`;
 }
 
 /** A broker whose followers lag is ready all the same. */

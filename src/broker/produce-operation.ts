@@ -7,6 +7,7 @@ import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
 import type { Deadline } from "../base/deadlines.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
+import { shortage, waitedFor } from "./produce-reasons.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "./replica.ts";
 import type { Request } from "./request.ts";
 import type { Services } from "./services.ts";
@@ -94,7 +95,7 @@ export class ProduceOperation {
     const { allowsBelowMinIsr } = replica.limits;
     const needsMinIsr = this.acks === -1 || !allowsBelowMinIsr;
     const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr);
-    if (refusal !== undefined) return refused(refusal);
+    if (refusal !== undefined) return refused(refusal, refusal === "NOT_ENOUGH_REPLICAS" ? shortage(replica) : null);
     if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
     const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
     const fault = checkProducedBatch(batch, { maxBytes, segmentBytes, checksum: services.checksum });
@@ -116,9 +117,23 @@ export class ProduceOperation {
 
   #answered(index: number, answer: ProduceAnswer): void {
     if (this.#answers[index] !== undefined) return;
-    this.#answers[index] = answer;
+    this.#answers[index] = answer.message === null ? { ...answer, message: this.#reasonOf(index, answer) } : answer;
     this.#unansweredCount--;
     if (this.#unansweredCount === 0 && (this.#isStarted || this.acks !== 0)) this.#finish();
+  }
+
+  /** The core answers by code; what people want to know is who is missing. */
+  #reasonOf(index: number, { error }: ProduceAnswer): string | null {
+    const { replica, waiting } = this.#entries[index] ?? {};
+    if (replica === undefined || waiting === undefined) return null;
+    if (error === "NOT_ENOUGH_REPLICAS_AFTER_APPEND") return shortage(replica);
+    if (error !== "REQUEST_TIMED_OUT") return null;
+    const { nodeId, clock, quorum } = this.#services;
+    return waitedFor(replica, waiting, {
+      nodeId,
+      nowMs: clock.monoMs(),
+      hasController: quorum.controllerId !== null,
+    });
   }
 
   #finish(): void {

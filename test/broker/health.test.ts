@@ -23,7 +23,12 @@ function memberOf({
 }: Told): ClusterMember {
   const voters = [1, 2, 3].map((nodeId) => ({ nodeId, isRefused: refused.includes(nodeId) }));
   return {
-    quorum: { controllerId, status: { trouble: trouble ?? null, voters } },
+    quorum: {
+      controllerId,
+      status: { trouble: trouble ?? null, voters },
+      // Partition 2 has no other replica.
+      image: { topic: () => ({ partitions: [[1, 2], [2, 1], [1]].map((replicas) => ({ replicas })) }) },
+    },
     membership: { isUnfenced, describe: () => registration },
   } as unknown as ClusterMember;
 }
@@ -36,7 +41,7 @@ interface Led {
 const replicasOf = (led: readonly Led[], damaged = 0): ReplicaManager =>
   ({
     led: new Set(led.map(({ isr, minIsr = 2 }) => ({ record: { isr, minIsr, replicas: [1, 2, 3] } }))),
-    damaged: new Set(Array.from({ length: damaged }, (_, partition) => ({ partition }))),
+    damaged: new Set(Array.from({ length: damaged }, (_, partition) => ({ log: { partition } }))),
   }) as unknown as ReplicaManager;
 
 const view = (told: Told, rest: Partial<HealthView> = {}): HealthView => ({
@@ -98,7 +103,13 @@ describe("health", () => {
   test("damaged logs, low space, and a failure", () => {
     const store = { isLowOnSpace: true } as unknown as LogStore;
     const { checks } = healthOf(view({}, { store, replicas: replicasOf([], 2) }));
-    expect(checks["logs"]).toMatch(/^2 damaged: ottla log verify/);
+    expect(checks["logs"]).toBe(
+      "2 damaged: ottla log verify shows where; one is fetched anew as soon as another broker leads its partition",
+    );
+    const { logs } = healthOf(view({}, { replicas: replicasOf([], 3) })).checks;
+    expect(logs, "a lone one is not promised to come back").toMatch(
+      /^3 damaged: .* leads its partition; 1 of them is the only replica: .*ottla log dump/,
+    );
     expect(checks["disk"]).toMatch(/low on space/);
     const failure = new OttlaError("DISK_FAILED", "the disk failed");
     const failed = healthOf(view({}, { state: "failed", failure }));

@@ -52,6 +52,12 @@ describe("acks=all", () => {
     // Two of three voters stand still: no controller can shrink the ISR, and nothing can be committed.
     const late = await client.produce(topicId, batchOf(["a"]), { timeoutMs: 2_000 });
     expect(late).toMatchObject({ error: "REQUEST_TIMED_OUT", outcome: "unknown" });
+    for (const follower of followers)
+      expect(late.message).toMatch(
+        new RegExp(
+          `^it waited for the replicas in sync: .*node ${follower} (lacks 1 record, and had all|has not reported for) \\d`,
+        ),
+      );
     for (const follower of followers) cluster.resume(follower);
     await cluster.until("what was appended is committed", () => cluster.ends(leader, topicId).highWatermark === 1);
   });
@@ -69,9 +75,11 @@ describe("min.insync.replicas", () => {
     for (const acks of [-1, 1]) {
       const refused = await client.produce(topicId, batchOf(["c"]), { acks });
       expect(refused).toMatchObject({ error: "NOT_ENOUGH_REPLICAS", outcome: "not appended" });
+      expect(refused.message).toMatch(/^2 in sync \(nodes \d, \d\), 3 needed; node \d is not$/);
     }
     const { response } = await cluster.world.settle(waiting);
     expect(response.entries[0]).toMatchObject({ error: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", outcome: "unknown" });
+    expect(response.entries[0]?.message).toContain(`3 needed; node ${followers[0]} is not`);
     expect((await client.fetch(topicId, 0)).highWatermark).toBe(1);
     // Readers go on all the same, and so does what waited once it is back.
     await cluster.node(followers[0]).start();

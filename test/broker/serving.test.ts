@@ -209,6 +209,7 @@ describe("waiting", () => {
     broker.latencies.syncMs = 2_000;
     const entry = await client.produce(topicId, batchOf(["a"]), { timeoutMs: 20 });
     expect(entry).toMatchObject({ error: "REQUEST_TIMED_OUT", outcome: "unknown", baseOffset: -1 });
+    expect(entry.message).toBe("it waited for the replicas in sync: the disk of node 1, which leads, is behind");
   });
 
   test("fetches beyond delayed.requests.max are told BUSY", async () => {
