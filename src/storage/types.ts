@@ -151,11 +151,11 @@ export interface ReplicaLog {
    */
   readonly damage: Damage | undefined;
   /**
-   * As noted last, never above `endOffset`; after a start what the last checkpoint knew, if the epochs still agree with it (D-7), else the log start.
-   * Only a truncation lowers it.
+   * As noted last, never above `endOffset`; after a start what the journal or the last checkpoint knew, if the epochs still agree with it (D-7), else
+   * the log start. Only a truncation lowers it.
    */
   readonly highWatermark: Offset;
-  /** In memory; goes to the disk with the next checkpoint. */
+  /** In memory; goes to the journal with what is written next, or within 50 ms. Nobody waits for it. */
   noteHighWatermark(offset: Offset): void;
   /**
    * Takes one record batch, or a run of them in one piece, whose first base offset is `endOffset` and whose epoch is `epoch`, without a gap (all
