@@ -2,7 +2,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { EXIT } from "../model/exit-codes.ts";
 import { createOutput, type GlobalFlags } from "./output.ts";
-import type { Act } from "./tree/act.ts";
+import { type Act, prose } from "./tree/act.ts";
 import { addBroker } from "./tree/broker.ts";
 import { addCluster } from "./tree/cluster.ts";
 import { addData } from "./tree/data.ts";
@@ -15,10 +15,9 @@ import { addTopic } from "./tree/topic.ts";
 import { UsageError } from "./values.ts";
 import { VERSION } from "./version.ts";
 
-const EXIT_CODES = `
-Exit codes: 0 ok, 1 failed (log verify and log dump: damage found), 2 usage or configuration, also refused by the broker as such,
-  3 no broker reached or timed out, 4 not found, 6 refused without --yes, 10 unhealthy, 20 a node found damage, 30 disk failed,
-  31 disk failed in recovery, 32 data directory refused, 70 bug, 129 terminal closed, 130 Ctrl-C, 143 SIGTERM.`;
+const EXIT_CODES = prose(`
+Exit codes:
+  0 ok, 1 failed (log verify and log dump: damage found), 2 usage or configuration, also refused by the broker as such, 3 no broker reached or timed out, 4 not found, 6 refused without --yes, 10 unhealthy, 20 a node found damage, 30 disk failed, 31 disk failed in recovery, 32 data directory refused, 70 bug, 129 terminal closed, 130 Ctrl-C, 143 SIGTERM.`);
 
 const TRY = `
 Examples:
@@ -65,7 +64,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
     .allowExcessArguments(false)
     .version(VERSION, "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 30 })
     .helpCommand("help [command]", "show help for a command")
     .option(
       "-b, --bootstrap <host[:port],...>",

@@ -41,6 +41,17 @@ describe("help", () => {
     expect(text).toMatch(/Examples:\n {2}\$ /);
   });
 
+  it.each(leaves().map((path) => path.join(" ")))("of `%s` fits 80 columns", (path) => {
+    const command = path
+      .split(" ")
+      .reduce((at, name) => at.commands.find((child) => child.name() === name) ?? at, buildProgram());
+    let text = "";
+    const output = { writeOut: (more: string) => void (text += more), getOutHelpWidth: () => 80 };
+    command.configureOutput(output).outputHelp();
+    const isExample = (line: string) => line.startsWith("  $ ");
+    expect(text.split("\n").filter((line) => line.length > 80 && !isExample(line))).toEqual([]);
+  });
+
   it("starts in less than 0.15 s on a machine that does nothing else", () => {
     const times = Array.from({ length: 7 }, () => {
       const startedMs = performance.now();

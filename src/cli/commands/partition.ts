@@ -35,7 +35,8 @@ export async function partitionElect({ args, flags, output }: Invocation<ElectFl
       ]);
       if (rows.length > 0) output.table({ headers: ["TOPIC", "PARTITION", "LEADER", "RESULT"], rows, right: [1, 2] });
       else output.note("nothing to elect: all are led as asked already");
-      if (omitted > 0) output.note(`and ${counted(omitted, "partition")} more: ottla topic describe <topic> shows them`);
+      if (omitted > 0)
+        output.note(`and ${counted(omitted, "partition")} more: ottla topic describe <topic> shows them`);
     }
     const errors = elections.flatMap(({ error }) => error ?? []).filter(({ code }) => code !== "ELECTION_NOT_NEEDED");
     if (errors.length > 0 && errors.every(({ code }) => NOT_THERE.includes(code))) return EXIT.NOT_FOUND;

@@ -1,6 +1,6 @@
 // The verbs of `ottla broker`.
 import type { Command } from "commander";
-import { type Act, examples, gather } from "./act.ts";
+import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addBroker(program: Command, act: Act): void {
   const broker = program
@@ -42,10 +42,10 @@ function addUnregister(broker: Command, act: Act): void {
     .option("--force", "also when it holds partitions: what only it has is given up")
     .addHelpText(
       "after",
-      `
+      prose(`
 Refused while the broker is alive, while it is in the quorum (ottla quorum remove <node> comes first), and while it has a copy of any partition.
 With --force its partitions go on with their other replicas; those that have none stay in their topics, without a leader. A node that is started
-again under this id is a new broker without them.`,
+again under this id is a new broker without them.`),
     )
     .addHelpText("after", examples("ottla broker unregister 4 --yes", "ottla broker unregister 4 --yes --force"));
   act(unregister, async () => (await import("../commands/broker.ts")).brokerUnregister);

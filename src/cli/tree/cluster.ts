@@ -1,12 +1,12 @@
 // The verbs of `ottla cluster`.
 import { type Command, Option } from "commander";
-import { type Act, examples, gather } from "./act.ts";
+import { type Act, examples, gather, prose } from "./act.ts";
 
 const DATA_DIR = "--data-dir <dir>";
 const DATA_DIR_ABOUT = "the cluster's directory (default ./ottla-data)";
 const STATES = `
 States: starting, waiting (for enough voters), running, fenced (leads nothing), not-ready, silent (does not answer), paused, stopping,
-  stopped, killed, failed. Roles: controller, voter, learner, observer.`;
+stopped, killed, failed. Roles: controller, voter, learner, observer.`;
 
 export function addCluster(program: Command, act: Act): void {
   const cluster = program
@@ -37,9 +37,9 @@ function addUp(cluster: Command, act: Act): void {
     .addOption(new Option("--background").hideHelp())
     .addHelpText(
       "after",
-      `
+      prose(`
 Keys at the table: k kill -9 a node, r start or restart one, p pause one or let it go on, l see its log, q stop in order.
-The example file has three nodes and sets num.partitions to 3, so that \`topic create\` without -P makes 3 partitions.`,
+The example file has three nodes and sets num.partitions to 3, so that \`topic create\` without -P makes 3 partitions.`),
     )
     .addHelpText(
       "after",
@@ -58,7 +58,7 @@ function addSeeing(cluster: Command, act: Act): void {
     .command("status")
     .description("the nodes of the cluster started from a data directory; exit 10 unless all run")
     .option(DATA_DIR, DATA_DIR_ABOUT)
-    .addHelpText("after", STATES)
+    .addHelpText("after", prose(STATES))
     .addHelpText("after", examples("ottla cluster status", "ottla cluster status --json"));
   act(status, async () => (await import("../commands/cluster.ts")).clusterStatus);
   const logs = cluster

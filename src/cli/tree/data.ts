@@ -1,6 +1,6 @@
 // `ottla produce` and `ottla consume`.
 import type { Command } from "commander";
-import { type Act, examples, gather } from "./act.ts";
+import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addData(program: Command, act: Act): void {
   const produce = program
@@ -26,13 +26,13 @@ export function addData(program: Command, act: Act): void {
     )
     .addHelpText(
       "after",
-      `
+      prose(`
 A record is the bytes between line feeds; CR is kept, an empty line is an empty value.
 What an acknowledged record survives:
-  --acks all  everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
+  --acks all  (also -1) everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
   --acks 1    kill -9 of the leader's process; not a power loss of its machine, nor another leader before it was copied
-  --acks 0    nothing is promised: it counts as sent when it is handed to the network, also when the broker then refuses it
-While fewer than min.insync.replicas are in sync nothing is taken, with no acks (allow.acks.below.min.isr=1: with 0 and 1 it is).`,
+  --acks 0    nothing is promised: it counts as sent when it is handed to the network, also when the broker then refuses it.
+While fewer than min.insync.replicas are in sync nothing is taken, whatever the acks; with allow.acks.below.min.isr=1 on the topic, acks 0 and 1 are.`),
     )
     .addHelpText(
       "after",
@@ -54,9 +54,11 @@ While fewer than min.insync.replicas are in sync nothing is taken, with no acks 
     .option("-f, --format <text>", "what to print for a record (default: %v\\n)")
     .addHelpText(
       "after",
-      `
-Format: %t topic  %p partition  %o offset  %T timestamp in ms  %k key  %v value  %h headers  %e leader epoch
-        %K and %V lengths of key and value, -1 for null;  %%  \\n  \\t  \\r  \\0  \\\\  \\xHH`,
+      prose(`
+Format: %t topic  %p partition  %o offset  %T timestamp in ms  %k key  %v value
+        %h headers  %e leader epoch
+        %K and %V lengths of key and value, -1 for null
+        %%  \\n  \\t  \\r  \\0  \\\\  \\xHH`),
     )
     .addHelpText(
       "after",

@@ -1,6 +1,6 @@
 // The verbs of `ottla partition`.
 import type { Command } from "commander";
-import { type Act, examples } from "./act.ts";
+import { type Act, examples, prose } from "./act.ts";
 
 export function addPartition(program: Command, act: Act): void {
   const partition = program.command("partition").description("elect leaders of partitions");
@@ -15,14 +15,14 @@ export function addPartition(program: Command, act: Act): void {
     .option("-y, --yes", "yes, what that replica lacks is lost for good")
     .addHelpText(
       "after",
-      `
+      prose(`
 Leadership goes back to the first replicas by itself, some seconds after they
 are in sync; this does it now. An unclean election is only for a partition
 that ottla topic describe shows as lost, when no node with an intact copy can
 come back: what was acknowledged and is not on the new leader is gone, and its
 offsets are given again to other records. Without --yes it says what each
 replica has. Nothing does it by itself, and the partition remembers it.
-A replica with a damaged log cannot be elected.`,
+A replica with a damaged log cannot be elected.`),
     )
     .addHelpText(
       "after",

@@ -1,6 +1,6 @@
 // The verbs of `ottla quorum`.
 import type { Command } from "commander";
-import { type Act, examples } from "./act.ts";
+import { type Act, examples, prose } from "./act.ts";
 import { addUnsafeRecover } from "./recovery.ts";
 
 const NODE = "<node>";
@@ -15,9 +15,9 @@ export function addQuorum(program: Command, act: Act): void {
     .description("leader, term, voters and how far they are; exit 10 without a leader")
     .addHelpText(
       "after",
-      `
+      prose(`
 States: ok, silent (the leader has not heard from it for 3 s), unknown (only the leader knows), refused (back on an old image of its
-  disk: it is not listened to until it is replaced), fenced.`,
+disk: it is not listened to until it is replaced), fenced.`),
     )
     .addHelpText("after", examples("ottla quorum status", "ottla quorum status --json | jq .leaderId"));
   act(status, async () => (await import("../commands/quorum.ts")).quorumStatus);
@@ -34,9 +34,9 @@ States: ok, silent (the leader has not heard from it for 3 s), unknown (only the
     .option("--to <n>", "the version (default: the highest that the leader's release supports)")
     .addHelpText(
       "after",
-      `
+      prose(`
 Until then every node may go back to the release before; afterwards the older release does not start any more. Refused by the name of the node
-while a registered broker, or a voter, does not know the version. A new cluster begins at the newest; ottla quorum status shows it.`,
+while a registered broker, or a voter, does not know the version. A new cluster begins at the newest; ottla quorum status shows it.`),
     )
     .addHelpText("after", examples("ottla quorum upgrade", "ottla quorum upgrade --to 2"));
   act(upgrade, async () => (await import("../commands/quorum.ts")).quorumUpgrade);

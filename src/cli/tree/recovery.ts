@@ -1,6 +1,6 @@
 // `ottla quorum unsafe-recover`: among the verbs of the quorum, but offline and dangerous, so it has a page of its own.
 import type { Command } from "commander";
-import { type Act, examples } from "./act.ts";
+import { type Act, examples, prose } from "./act.ts";
 
 export function addUnsafeRecover(quorum: Command, act: Act): void {
   const recover = quorum
@@ -11,10 +11,10 @@ export function addUnsafeRecover(quorum: Command, act: Act): void {
     .option("-y, --yes", "yes, give up what only the lost voters knew")
     .addHelpText(
       "after",
-      `
+      prose(`
 Without --yes it says what this node's metadata log holds and what would be lost, changes nothing and ends with 6. Run it so on every node
 that still has its disk, and choose the one with the highest last term, of those the one with the highest end. While any majority of
-the voters can still be started, start it instead. A voter of before must never be started on its old disk again: wipe it first.`,
+the voters can still be started, start it instead. A voter of before must never be started on its old disk again: wipe it first.`),
     )
     .addHelpText(
       "after",

@@ -1,6 +1,6 @@
 // The verbs of `ottla server`.
 import type { Command } from "commander";
-import { type Act, examples, gather } from "./act.ts";
+import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addServer(program: Command, act: Act): void {
   const server = program.command("server").description("run one broker in the foreground");
@@ -15,7 +15,9 @@ export function addServer(program: Command, act: Act): void {
     .option("--check", "check the configuration, print it with where each value comes from, and exit")
     .addHelpText(
       "after",
-      "\nA flag wins over -X, -X over the environment (segment.bytes = OTTLA_SEGMENT_BYTES), that over the file.",
+      prose(
+        "\nA flag wins over -X, -X over the environment (segment.bytes = OTTLA_SEGMENT_BYTES), that over the file.",
+      ),
     )
     .addHelpText(
       "after",

@@ -1,6 +1,6 @@
 // The verbs of `ottla topic`.
 import type { Command } from "commander";
-import { type Act, examples, gather } from "./act.ts";
+import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addTopic(program: Command, act: Act): void {
   const topic = program.command("topic").description("create, list, describe, alter and delete topics");
@@ -20,9 +20,9 @@ function addCreate(topic: Command, act: Act): void {
     .option("--if-not-exists", "no error when it exists")
     .addHelpText(
       "after",
-      `
+      prose(`
 min.insync.replicas is how many copies an acknowledged record of --acks all is on at least, and how many must be in sync for anything to be
-written: by default a majority of the copies, 2 of 3. So 3 copies bear the loss of one node with writes going on, and of any one disk for good.`,
+written: by default a majority of the copies, 2 of 3. So 3 copies bear the loss of one node with writes going on, and of any one disk for good; 2 copies take no records while one of their nodes is down, unless min.insync.replicas is 1.`),
     )
     .addHelpText(
       "after",
@@ -78,12 +78,12 @@ function addLooking(topic: Command, act: Act): void {
     .option("--linearizable", "ask the controller: nothing old")
     .addHelpText(
       "after",
-      `
+      prose(`
 EPOCH of the leader, VERSION of the partition's record, ISR replicas in sync, ELR replicas that have all that was acknowledged and may lead when
 no other is left, MIN in-sync replicas that a write needs. START to HW can be read; END is the leader's log, DURABLE what its disk has;
 LAG records that each follower's disk lacks. "-" is not known: the leaders have 2 s to answer, or --timeout.
 States: ok, under-replicated, below-min-isr (writes are refused), faulty, leaderless (until a replica of the ISR or ELR is up), lost (no
-replica is left that has everything: ottla partition elect --help).`,
+replica is left that has everything: ottla partition elect --help).`),
     )
     .addHelpText(
       "after",
