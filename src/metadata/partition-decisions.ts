@@ -177,11 +177,12 @@ function wishedStanding(image: MetadataImage, partition: PartitionImage, wish: I
 
 /**
  * D-8: the high watermark waited for the disk of the old leader, and would wait for it once more as long as it takes the new one to see that it lags.
- * It comes back when it has caught up; but the ISR does not fall below min ISR for it: then it is waited for.
+ * It comes back when it has caught up; but the ISR does not fall below min ISR for it, and not to a single one, which may be dead and not known to be: then
+ * it is waited for.
  */
 function withoutSlowLeader({ leader, minIsr }: PartitionImage, isr: readonly NodeId[]): readonly NodeId[] {
   const others = isr.filter((node) => node !== leader);
-  return others.length >= minIsr && !mutant("D-8m") ? others : isr;
+  return others.length >= Math.max(2, minIsr) && !mutant("D-8m") ? others : isr;
 }
 
 export interface DamageWish {
