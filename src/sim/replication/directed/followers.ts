@@ -149,13 +149,14 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
   {
     // Begun anew it has other records at the same offsets; what was committed of the old ones says nothing about them.
     mutant: "D-7",
-    invariants: [2, 3],
+    invariants: [2, 3, 13],
     options: { minIsr: 2 },
     play: (stage) => {
       startedUncleanly(stage);
       stage.node(3).start();
       stage.until(() => stage.node(3).replica(0)?.isDamaged === true);
       stage.until(() => !stage.replica(3).isDamaged && stage.isInSync(3));
+      stage.leads(2);
       // More than once was committed, and of that the leader does not get its own part synced.
       stage.node(2).syncFactor = 100_000;
       for (let count = 0; count < 7; count++) stage.produce(2);
