@@ -1,3 +1,4 @@
+// size: one table of all errors.
 // The one table of errors: native code, Kafka's code, whether a client may retry, what it means, what to do next.
 // docs/errors.md is checked against it both ways, `ottla errors` prints it.
 
