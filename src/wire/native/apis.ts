@@ -158,6 +158,7 @@ export interface FetchResponse {
     readonly error: ErrorName;
     readonly leaderEpoch: number;
     readonly logStartOffset: number;
+    /** -1 with an error, and while a new leader gives what it knows to be committed but cannot say where that ends (S-25). */
     readonly highWatermark: number;
     /** Equal to highWatermark until transactions exist (D-33). */
     readonly lastStableOffset: number;
