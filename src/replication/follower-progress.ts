@@ -75,6 +75,8 @@ export class FollowerProgress implements CountedReplica {
   }
 
   report(durableEnd: number): void {
+    // Comes from the wire: whatever it says, it breaks nothing here.
+    if (durableEnd < 0) return;
     if (this.position === UNKNOWN && !mutant("D-3s") && !mutant("D-3")) return;
     this.#reported = durableEnd;
     this.#credit();

@@ -152,6 +152,8 @@ export class Follower<Token, Body> {
 
   #take(event: Fetched<Body>): void {
     const taken = this.#usable(event.batches);
+    // What does not even begin where it was asked for is no answer to it, and proves nothing.
+    if (taken.length === 0 && event.batches.length > 0) return this.#backOff(this.#settings.backoffMs);
     this.#failures = 0;
     if (taken.length > 0) {
       for (const { baseOffset, epoch } of taken) this.#log.epochs.open(epoch, baseOffset);
@@ -235,13 +237,13 @@ export class Follower<Token, Body> {
         // ours is old; metadata is on its way.
         this.#retryAtMs = NEVER;
         return;
+      case "FETCH_SESSION_ID_NOT_FOUND":
+        // The leader keeps nothing of this replica: everything is said anew, also what is durable (D-3).
+        this.#restart();
+        return this.#retrySoon();
       case "UNKNOWN_LEADER_EPOCH":
-      case "NOT_LEADER_OR_FOLLOWER": {
-        const { backoffMs } = this.#settings;
-        const delayMs = Math.min(backoffMs, QUICK_RETRY_MS * 2 ** Math.min(this.#failures, 10));
-        this.#failures++;
-        return this.#backOff(delayMs);
-      }
+      case "NOT_LEADER_OR_FOLLOWER":
+        return this.#retrySoon();
       default:
         return this.#backOff(this.#settings.backoffMs);
     }
@@ -252,6 +254,13 @@ export class Follower<Token, Body> {
     this.#reportedEnd = -1;
     this.#log.isCutting = true;
     this.#effects.push({ kind: "restart-log", fromOffset });
+  }
+
+  #retrySoon(): void {
+    const { backoffMs } = this.#settings;
+    const delayMs = Math.min(backoffMs, QUICK_RETRY_MS * 2 ** Math.min(this.#failures, 10));
+    this.#failures++;
+    this.#backOff(delayMs);
   }
 
   #backOff(delayMs: number): void {

@@ -62,7 +62,7 @@ describe("rows of integers", () => {
     const report = { nodeId, brokerEpoch: FAR, sessionId: FAR, rows: rowsOf(ROWS, [INT, INT, FAR]) };
     expect(requestAfter(API.DURABLE_REPORT, report)).toEqual(report);
     const bodies = Array.from({ length: LIMITS.BODIES }, () => new Uint8Array(100));
-    const answer = { rows: rowsOf(ROWS, [INT, 109, INT, FAR, FAR, INT, FAR, LIMITS.BODIES - 1]) };
+    const answer = { rows: rowsOf(ROWS, [INT, 0, INT, FAR, FAR, -1, -1, LIMITS.BODIES - 1]) };
     expect(responseAfter(API.REPLICA_FETCH, answer, bodies)).toEqual(answer);
   });
 
@@ -71,6 +71,8 @@ describe("rows of integers", () => {
     ["an offset beyond 2^53 - 1", [1, 2, 2 ** 53, -1]],
     ["half an epoch", [1, 1.5, 3, -1]],
     ["a slot below 0", [-1, 2, 3, -1]],
+    ["an offset below 0", [1, 2, -1, -1]],
+    ["an epoch below -1", [1, 2, 3, -2]],
     ["no number", [1, 2, "3" as unknown as number, -1]],
     ["too many", rowsOf(ROWS + 1, [1, 2, 3, -1])],
   ])("%s is not sent, and breaks the connection when it comes in", (_what, positions) => {
@@ -80,6 +82,34 @@ describe("rows of integers", () => {
     expect(() => encodeRequest(header, request, [])).toThrow(refused);
     const bytes = pack([API.REPLICA_FETCH, 0, 9, 0, [], [2, 1, 1, 5, 5, [], positions, []]]);
     expect(new RequestAssembler({ bodyBytesMax: 0 }).push(bytes)).toMatchObject({
+      kind: "broken",
+      error: "BAD_ENVELOPE",
+    });
+  });
+
+  it("of durable ends are never below 0", () => {
+    const bytes = pack([API.DURABLE_REPORT, 0, 9, 0, [], [2, 1, 1, [7, 3, -5]]]);
+    expect(new RequestAssembler({ bodyBytesMax: 0 }).push(bytes)).toMatchObject({
+      kind: "broken",
+      error: "BAD_ENVELOPE",
+    });
+  });
+
+  it.each([
+    ["half a divergence: an epoch", [4, 0, 3, -1, 0, 2, -1, -1]],
+    ["half a divergence: an end", [4, 0, 3, -1, 0, -1, 5, -1]],
+    ["an end below -1", [4, 0, 3, -1, 0, 2, -2, -1]],
+    ["a divergence and an error", [4, 23, 3, -1, 0, 2, 5, -1]],
+    ["a divergence and a high watermark", [4, 0, 3, 9, 0, 2, 5, -1]],
+    ["an error and batches", [4, 23, 3, -1, 0, -1, -1, 0]],
+    ["batches without a high watermark", [4, 0, 3, -1, 0, -1, -1, 0]],
+    ["nothing", [4, 0, 3, -1, 0, -1, -1, -1]],
+  ])("an answer's row that says %s is not sent, and breaks the connection when it comes in", (_what, rows) => {
+    const bodies = [new Uint8Array(1)];
+    const refused = expect.objectContaining({ code: "UNKNOWN_SERVER_ERROR" }) as OttlaError;
+    expect(() => responseAfter(API.REPLICA_FETCH, { rows }, bodies)).toThrow(refused);
+    const bytes = pack([API.REPLICA_FETCH, 0, 9, 0, 0, null, bodies, [rows]]);
+    expect(new ResponseAssembler({ bodyBytesMax: 1024 }).push(bytes)).toMatchObject({
       kind: "broken",
       error: "BAD_ENVELOPE",
     });

@@ -26,6 +26,8 @@ export type ReplicaFetch = Request<typeof API.REPLICA_FETCH>;
 
 /** How long a rise of the high watermark may wait for others, or for batches, to be told with. */
 const MARK_MS = 25;
+/** A follower asks again as soon as it has taken its answer, or after a back-off shorter than this. */
+const SILENT_MAX_MS = 2_000;
 /** Less room than this in a part that has bodies is not worth an answer for a partition that has more. */
 const CRUMB_BYTES = LIMITS.LOGICAL_MESSAGE_BODY_BYTES / 2;
 /** What the metadata of this broker, when it comes, may make good: the slot is held until then. */
@@ -45,6 +47,9 @@ interface Current {
 export class FetchSession implements ConnectionDependent {
   readonly follower: NodeId;
   readonly brokerEpoch: number;
+  /** What the follower calls it. */
+  readonly name: number;
+  /** What cores know it by: rises from session to session. */
   readonly sessionId: number;
   readonly connection: ReplicaFetch["connection"];
   readonly #deps: ReplicationDeps;
@@ -56,6 +61,8 @@ export class FetchSession implements ConnectionDependent {
   #carried: Slot | undefined;
   #marked: Slot[] = [];
   #markDeadline: Deadline | undefined;
+  /** Slots that have been answered, each at most once, by when they are looked at next. */
+  readonly #answered = new Ring<Slot>();
   /** Slots named in requests that this session does not know. */
   #unknownSlots: number[] = [];
   readonly #cold: ColdReads;
@@ -68,12 +75,18 @@ export class FetchSession implements ConnectionDependent {
 
   constructor(
     request: ReplicaFetch,
-    parts: { readonly deps: ReplicationDeps; readonly settings: ReplicationSettings; readonly hosted: Hosted },
+    parts: {
+      readonly sessionId: number;
+      readonly deps: ReplicationDeps;
+      readonly settings: ReplicationSettings;
+      readonly hosted: Hosted;
+    },
   ) {
-    const { nodeId, brokerEpoch, sessionId } = request.body;
+    const { nodeId, brokerEpoch, sessionId: name } = request.body;
     this.follower = nodeId;
     this.brokerEpoch = brokerEpoch;
-    this.sessionId = sessionId;
+    this.name = name;
+    this.sessionId = parts.sessionId;
     this.connection = request.connection;
     this.#deps = parts.deps;
     this.#settings = parts.settings;
@@ -81,7 +94,7 @@ export class FetchSession implements ConnectionDependent {
     const { clock, deadlines, guard } = this.#deps;
     const bytesMax = Math.min(this.#settings.partitionBytesMax, LIMITS.LOGICAL_MESSAGE_BODY_BYTES);
     const { answers } = this.connection;
-    // Bound: one session of each registered broker.
+    // Bound: one session of each registered broker, on one connection each.
     answers.isOfReplica = true;
     const onRead = (slot: Slot, error: ErrorName | undefined): void => this.#onRead(slot, error);
     this.#cold = new ColdReads({ clock, deadlines, guard, answers, bytesMax, onRead });
@@ -109,6 +122,7 @@ export class FetchSession implements ConnectionDependent {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.connection.dependents.delete(this);
+    this.connection.answers.isOfReplica = false;
     this.#current?.wait.cancel();
     this.#markDeadline?.cancel();
     this.#cold.close();
@@ -164,6 +178,7 @@ export class FetchSession implements ConnectionDependent {
     for (const slotId of removed) this.remove(slotId);
     for (const row of added) this.#add(row);
     for (let at = 0; at < positions.length; at += POSITION_ROW.WIDTH) this.#place(positions, at);
+    this.#lookAtSilent();
     const waitMs = request.waitBudgetMs(this.#settings.waitMaxMs, maxWaitMs);
     const wait = this.#deps.deadlines.add(waitMs, () => this.#deps.guard(() => this.#waited(request)));
     const bytesMax = Math.min(maxBytes, this.#settings.responseBytesMax);
@@ -188,6 +203,38 @@ export class FetchSession implements ConnectionDependent {
     slot.fetchOffset = positions[at + POSITION_ROW.FETCH_OFFSET] as number;
     slot.lastFetchedEpoch = positions[at + POSITION_ROW.LAST_FETCHED_EPOCH] as number;
     this.#judge(slot);
+  }
+
+  /** Its row is said: nothing more before it asks again. */
+  #silence(slot: Slot): void {
+    slot.state = "silent";
+    slot.silentSinceMs = this.#deps.clock.monoMs();
+    if (!slot.isWatched) this.#watch(slot);
+  }
+
+  #watch(slot: Slot): void {
+    slot.isWatched = true;
+    slot.lookAtMs = slot.silentSinceMs + SILENT_MAX_MS;
+    this.#answered.push(slot);
+  }
+
+  /**
+   * A row that was lost leaves a slot of which each side believes that the other speaks next. So a follower that has not asked again for long is told
+   * that its slot is gone, and names the partition anew, whenever it wants it.
+   */
+  #lookAtSilent(): void {
+    const nowMs = this.#deps.clock.monoMs();
+    for (let slot = this.#answered.peek(); slot !== undefined && slot.lookAtMs <= nowMs; slot = this.#answered.peek()) {
+      this.#answered.shift();
+      slot.isWatched = false;
+      if (slot.state !== "silent" || this.#slots.get(slot.id) !== slot) continue;
+      if (nowMs - slot.silentSinceMs < SILENT_MAX_MS) {
+        this.#watch(slot);
+        continue;
+      }
+      this.remove(slot.id);
+      this.#unknownSlots.push(slot.id);
+    }
   }
 
   /** The core says what the slot's position is worth. */
@@ -355,14 +402,14 @@ export class FetchSession implements ConnectionDependent {
     const { replica, notice } = slot;
     if (slot.state === "active" && notice !== undefined) {
       slot.notice = undefined;
-      slot.state = "silent";
+      this.#silence(slot);
       part.addNotice(slot.id, notice, replica);
     } else if (slot.state === "active" && replica !== undefined && isLedAsAsked(slot, replica)) {
       const result = this.#read(part, slot, { replica, leftBytes });
       if (result === "no room") return false;
       if (result !== undefined && result.sizeBytes > 0) {
         part.addBatches(slot, replica, result);
-        slot.state = "silent";
+        this.#silence(slot);
         this.#cold.release(slot);
       } else if (slot.mustAnswer || hasRisen(slot)) {
         part.addMark(slot, replica);

@@ -25,6 +25,8 @@ type Report = Extract<StreamEffect, { kind: "report" }>;
 const ANSWER_SLACK_MS = 10_000;
 /** After a fetch that failed as a whole. */
 const HOLD_OFF_MS = 100;
+/** A leader that refuses all fetches for this long is told of. */
+const REFUSED_MAX_MS = 3_000;
 const IN_FLIGHT_MAX = 2;
 const ROWS_MAX = FIELD_LIMITS.REPLICA_ROWS;
 const SLOT_MAX = 0x7fffffff;
@@ -78,6 +80,9 @@ export class FetchStream {
   readonly #reports = new Ring<Followed>();
   #session: Session | undefined;
   #fetchCount = 0;
+  /** Since when every fetch was refused; undefined: the last one was not. */
+  #refusedSinceMs: number | undefined;
+  #isRefusalTold = false;
   #holdOff: Deadline | undefined;
   #isFlushPending = false;
   #isTakingAnswer = false;
@@ -144,6 +149,8 @@ export class FetchStream {
 
   onLost(): void {
     this.#endSession();
+    // Connections that are lost are told of by the link.
+    if (!this.#isRefusalTold) this.#refusedSinceMs = undefined;
   }
 
   /** This broker's epoch may be another one: what is asked and told under the old one does not count any more. */
@@ -268,6 +275,8 @@ export class FetchStream {
       {
         onAnswer: (response, bodies, isLast) => {
           if (!isCurrent()) return;
+          this.#refusedSinceMs = undefined;
+          this.#isRefusalTold = false;
           this.#deps.guard(() => this.#answered(session, { rows: response.rows, bodies, isLast, fetchNumber }));
         },
         onFailure: (error) => {
@@ -376,17 +385,25 @@ export class FetchStream {
 
   /** The fetch as a whole. What it asked with is asked again, in a new session. */
   #failed(error: OttlaError): void {
-    this.#deps.logger.debug("replica_fetch_failed", {
-      leader: this.leaderId,
-      code: error.code,
-      message: error.message,
-    });
+    this.#tellFailure(error);
     this.#endSession();
     if (error.code === "REQUEST_TIMED_OUT") return this.#deps.links.renew(this.leaderId);
     this.#holdOff = this.#deps.deadlines.add(HOLD_OFF_MS, () => {
       this.#holdOff = undefined;
       this.#deps.guard(() => this.start());
     });
+  }
+
+  #tellFailure({ code, message }: OttlaError): void {
+    const { logger, clock } = this.#deps;
+    const leader = this.leaderId;
+    logger.debug("replica_fetch_failed", { leader, code, message });
+    const nowMs = clock.monoMs();
+    this.#refusedSinceMs ??= nowMs;
+    const forMs = Math.round(nowMs - this.#refusedSinceMs);
+    if (this.#isRefusalTold || forMs < REFUSED_MAX_MS) return;
+    this.#isRefusalTold = true;
+    logger.warn("replica_fetches_refused", { leader, partitions: this.size, code, message, forMs });
   }
 
   #sendReports(): void {

@@ -1,5 +1,5 @@
-// The fetch sessions of all followers of this broker's partitions, one of each follower. (broker epoch, session id) of a follower only rises: what
-// comes late of an older session changes nothing (N3, R-23).
+// The fetch sessions of all followers of this broker's partitions, one of each follower: what comes late of an older session, or of a broker epoch
+// that is not the registered one, changes nothing (N3, R-23).
 import type { ErrorName } from "../../model/errors.ts";
 import type { NodeId, Offset } from "../../model/ids.ts";
 import type { API } from "../../wire/native/apis.ts";
@@ -12,6 +12,21 @@ import type { ReplicationDeps, ReplicationSettings } from "./types.ts";
 
 export type DurableReport = Request<typeof API.DURABLE_REPORT>;
 
+/** What a follower calls its newest session, and the last that was refused since because it was called less. */
+interface Newest {
+  readonly brokerEpoch: number;
+  readonly name: number;
+  refused: { readonly connection: ReplicaFetch["connection"]; readonly name: number } | undefined;
+}
+
+/**
+ * Shape:     a follower names its sessions by numbers that rise; cores know a session by a number of ours, which only rises whatever is named how.
+ * Invariant: a session that was begun before another one never takes its place.
+ * Example:   newest 7 (on another connection, or forged, or garbled on its way)
+ *              fetch of 5 on connection a -> refused: it may have been under way for long
+ *              fetch of 5 on connection a -> refused: sent along with the one before
+ *              fetch of 6 on connection a -> taken: it was begun by who had heard of the refusal, so it is newer than 7
+ */
 export class FollowerSessions {
   readonly #deps: ReplicationDeps;
   readonly #settings: ReplicationSettings;
@@ -19,8 +34,9 @@ export class FollowerSessions {
   readonly #sessions = new Map<NodeId, FetchSession>();
   /** Replicas with another role since the last look. */
   readonly #changed = new Set<Replica>();
-  /** The newest of each follower, also when it is over. Bound: nodes that were registered. */
-  readonly #newest = new Map<NodeId, { readonly brokerEpoch: number; readonly sessionId: number }>();
+  /** Of each follower, also when it is over. Bound: nodes that were registered. */
+  readonly #newest = new Map<NodeId, Newest>();
+  #sessionCount = 0;
 
   constructor(deps: ReplicationDeps, settings: ReplicationSettings) {
     this.#deps = deps;
@@ -36,7 +52,8 @@ export class FollowerSessions {
     const { nodeId, brokerEpoch } = request.body;
     const registered = this.#deps.brokerEpochOf(nodeId);
     if (nodeId === this.#settings.nodeId) return request.fail("INVALID_REQUEST", "this is node itself");
-    if (registered === undefined || registered > brokerEpoch)
+    // One above the registered one is forged, or the metadata here is late: the follower asks again in a moment.
+    if (registered !== brokerEpoch)
       return request.fail("STALE_BROKER_EPOCH", `node ${nodeId} is registered as ${registered ?? "nothing"}`);
     const session = this.#sessionOf(request);
     if (session === undefined) return request.fail("FETCH_SESSION_ID_NOT_FOUND", "a newer session has begun");
@@ -48,9 +65,7 @@ export class FollowerSessions {
     const { nodeId, brokerEpoch, sessionId, rows } = request.body;
     const session = this.#sessions.get(nodeId);
     const isOfSession =
-      session?.connection === request.connection &&
-      session.brokerEpoch === brokerEpoch &&
-      session.sessionId === sessionId;
+      session?.connection === request.connection && session.brokerEpoch === brokerEpoch && session.name === sessionId;
     if (session === undefined || !isOfSession) return request.drop();
     const eligible = this.#deps.eligible();
     const nowMs = this.#deps.clock.monoMs();
@@ -61,7 +76,7 @@ export class FollowerSessions {
         kind: "durable-report",
         follower: nodeId,
         brokerEpoch,
-        sessionId,
+        sessionId: session.sessionId,
         leaderEpoch: rows[at + DURABLE_ROW.LEADER_EPOCH] as number,
         durableEnd: rows[at + DURABLE_ROW.DURABLE_END] as Offset,
         eligible,
@@ -95,7 +110,7 @@ export class FollowerSessions {
   onBrokersChanged(): void {
     for (const session of [...this.#sessions.values()]) {
       const registered = this.#deps.brokerEpochOf(session.follower);
-      if (registered === undefined || registered > session.brokerEpoch) session.end("STALE_BROKER_EPOCH");
+      if (registered !== session.brokerEpoch) session.end("STALE_BROKER_EPOCH");
     }
   }
 
@@ -114,15 +129,28 @@ export class FollowerSessions {
 
   /** undefined: the request is of a session that is over. */
   #sessionOf(request: ReplicaFetch): FetchSession | undefined {
-    const { nodeId, brokerEpoch, sessionId } = request.body;
+    const { nodeId, brokerEpoch, sessionId: name } = request.body;
     const present = this.#sessions.get(nodeId);
     const newest = this.#newest.get(nodeId);
-    const rise = newest === undefined ? 1 : brokerEpoch - newest.brokerEpoch || sessionId - newest.sessionId;
-    if (rise < 0) return undefined;
-    if (rise === 0) return present?.connection === request.connection ? present : undefined;
+    if (newest?.brokerEpoch === brokerEpoch) {
+      if (name === newest.name && present?.connection === request.connection) return present;
+      if (name <= newest.name && !hasHeard(newest, request)) {
+        newest.refused = { connection: request.connection, name };
+        return undefined;
+      }
+    }
+    this.#newest.set(nodeId, { brokerEpoch, name, refused: undefined });
+    return this.#begin(request, present);
+  }
+
+  #begin(request: ReplicaFetch, present: FetchSession | undefined): FetchSession {
+    const { nodeId } = request.body;
     present?.end("FETCH_SESSION_ID_NOT_FOUND");
-    this.#newest.set(nodeId, { brokerEpoch, sessionId });
+    // Nobody listens there any more, and what it has not taken is memory.
+    if (present !== undefined && present.connection !== request.connection) present.connection.destroy();
+    const sessionId = ++this.#sessionCount;
     const session = new FetchSession(request, {
+      sessionId,
       deps: this.#deps,
       settings: this.#settings,
       hosted: this.#hosted,
@@ -133,4 +161,9 @@ export class FollowerSessions {
     };
     return session;
   }
+}
+
+/** It was sent by who knows that the one before it on this connection was refused. */
+function hasHeard({ refused }: Newest, { connection, body }: ReplicaFetch): boolean {
+  return refused?.connection === connection && body.sessionId > refused.name;
 }

@@ -45,6 +45,10 @@ export class Slot {
   mustAnswer = false;
   sentHighWatermark = -1;
   notice: Notice | undefined;
+  silentSinceMs = 0;
+  /** In the session's queue of those that were answered, and when it is looked at there. */
+  isWatched = false;
+  lookAtMs = 0;
   /** In the session's queue of those that have something to say. */
   isReady = false;
   /** In the session's list of those whose high watermark rose. */

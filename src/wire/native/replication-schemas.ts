@@ -6,7 +6,20 @@ import type { ApiSchema } from "./layout.ts";
 import { LIMITS } from "./protocol.ts";
 import { REPLICA_ROW } from "./replication-apis.ts";
 import type * as apis from "./replication-apis.ts";
-import { INT32, INT64, array, bool, choice, errorName, intRows, nullable, struct, uuid } from "./schema.ts";
+import {
+  COUNT64,
+  INT32,
+  INT64,
+  array,
+  bool,
+  choice,
+  errorName,
+  int,
+  intRows,
+  nullable,
+  struct,
+  uuid,
+} from "./schema.ts";
 import type { Range } from "./schema.ts";
 
 type ReplicationKey = 42 | 43 | 44 | 45 | 46;
@@ -14,22 +27,27 @@ type ReplicationSchemas = {
   readonly [K in ReplicationKey]: ApiSchema<ApiTypes[K]["request"], ApiTypes[K]["response"]>;
 };
 
-const SLOT: Range = { min: 0, max: INT32.max };
-const EPOCH = INT32;
-const OFFSET = INT64;
+const COUNT32: Range = { min: 0, max: INT32.max };
+const SLOT = COUNT32;
+/** -1: none. */
+const EPOCH: Range = { min: -1, max: INT32.max };
+const OFFSET = COUNT64;
+/** -1: none, or not said. */
+const OFFSET_OR_NONE: Range = { min: -1, max: INT64.max };
 const ERROR_CODE: Range = { min: 0, max: 0xffff };
+const count32 = int(COUNT32);
 
 const alterPartitionRequest = struct<apis.AlterPartitionRequest>({
   nodeId,
-  brokerEpoch: int64,
+  brokerEpoch: count64,
   entries: array(
     struct<apis.AlterPartitionRequest["entries"][number]>({
       topicId: uuid,
-      partition: int32,
-      leaderEpoch: int32,
-      partitionEpoch: int32,
+      partition: count32,
+      leaderEpoch: count32,
+      partitionEpoch: count32,
       isr: array(
-        struct<{ nodeId: number; brokerEpoch: number }>({ nodeId: int32, brokerEpoch: int64 }),
+        struct<{ nodeId: number; brokerEpoch: number }>({ nodeId: count32, brokerEpoch: int(OFFSET_OR_NONE) }),
         FIELD_LIMITS.REPLICAS,
       ),
       wantsMove: bool,
@@ -44,15 +62,14 @@ const alterPartitionResponse = struct<apis.AlterPartitionResponse>({
   ),
 });
 
-const slot = int32;
 const replicaFetchRequest = struct<apis.ReplicaFetchRequest>({
   nodeId,
-  brokerEpoch: int64,
+  brokerEpoch: count64,
   sessionId: count64,
-  maxWaitMs: int32,
-  maxBytes: int32,
+  maxWaitMs: count32,
+  maxBytes: count32,
   added: array(
-    struct<apis.ReplicaFetchRequest["added"][number]>({ slot, topicId: uuid, partition: int32 }),
+    struct<apis.ReplicaFetchRequest["added"][number]>({ slot: count32, topicId: uuid, partition: count32 }),
     FIELD_LIMITS.REPLICA_ROWS,
   ),
   positions: intRows([SLOT, EPOCH, OFFSET, EPOCH], FIELD_LIMITS.REPLICA_ROWS),
@@ -60,11 +77,14 @@ const replicaFetchRequest = struct<apis.ReplicaFetchRequest>({
 });
 const BODY: Range = { min: -1, max: LIMITS.BODIES - 1 };
 const replicaFetchResponse = struct<apis.ReplicaFetchResponse>({
-  rows: intRows([SLOT, ERROR_CODE, EPOCH, OFFSET, OFFSET, EPOCH, OFFSET, BODY], FIELD_LIMITS.REPLICA_ROWS),
+  rows: intRows(
+    [SLOT, ERROR_CODE, EPOCH, OFFSET_OR_NONE, OFFSET_OR_NONE, EPOCH, OFFSET_OR_NONE, BODY],
+    FIELD_LIMITS.REPLICA_ROWS,
+  ),
 });
 const durableReport = struct<apis.DurableReportRequest>({
   nodeId,
-  brokerEpoch: int64,
+  brokerEpoch: count64,
   sessionId: count64,
   rows: intRows([SLOT, EPOCH, OFFSET], FIELD_LIMITS.REPLICA_ROWS),
 });
@@ -124,10 +144,17 @@ const describePartitionsResponse = struct<apis.DescribePartitionsResponse>({
   ),
 });
 
-function replicaBodiesFault({ rows }: apis.ReplicaFetchResponse, bodies: number): string | undefined {
-  for (let at = REPLICA_ROW.BODY; at < rows.length; at += REPLICA_ROW.WIDTH) {
-    const body = rows[at] as number;
+/** A row says one thing: an error, where the logs part, or batches (with a high watermark, which may also come alone). */
+function replicaRowsFault({ rows }: apis.ReplicaFetchResponse, bodies: number): string | undefined {
+  for (let at = 0; at < rows.length; at += REPLICA_ROW.WIDTH) {
+    const body = rows[at + REPLICA_ROW.BODY] as number;
     if (body >= bodies) return `a row names body ${body} of ${bodies}`;
+    const isDiverging = (rows[at + REPLICA_ROW.DIVERGING_EPOCH] as number) >= 0;
+    if (isDiverging !== (rows[at + REPLICA_ROW.DIVERGING_END] as number) >= 0) return "a row has half a divergence";
+    const isError = rows[at + REPLICA_ROW.ERROR] !== 0;
+    if (Number(isError) + Number(isDiverging) + Number(body >= 0) > 1) return "a row says more than one thing";
+    const isMarked = (rows[at + REPLICA_ROW.HIGH_WATERMARK] as number) >= 0;
+    if (isMarked === (isError || isDiverging)) return "a row has no high watermark, or one that it must not have";
   }
   return undefined;
 }
@@ -149,7 +176,7 @@ export const REPLICATION_SCHEMAS: ReplicationSchemas = {
     versions: [
       {
         request: message(replicaFetchRequest, long),
-        response: message(replicaFetchResponse, { ...long, bodiesFault: replicaBodiesFault }),
+        response: message(replicaFetchResponse, { ...long, bodiesFault: replicaRowsFault }),
       },
     ],
   },

@@ -141,14 +141,19 @@ describe("fetch sessions", () => {
     await nodes.world.runFor(20);
     const fresh = await RawFollower.open(nodes, 1, { ...IDENTITY, sessionId: 2 });
     await fresh.answer({ added: [slot(1)], positions: [1, 3, 0, -1] });
-    expect((await nodes.world.settle(waiting)).error).toBe("FETCH_SESSION_ID_NOT_FOUND");
+    // Its connection is closed: nobody listens there any more.
+    expect((await nodes.world.settle(waiting)).error).toBe("CONNECTION_LOST");
     const { replication } = nodes.node(1);
     const positionOf = () => nodes.node(1).replica().core.describe(nodes.world.nowMs).replicas[1]?.endOffset;
     expect(positionOf()).toBe(0);
     // Late: the position of the old session would claim two batches that the new one does not have.
-    expect((await old.answer({ positions: [1, 3, 2, 3] })).error).toBe("FETCH_SESSION_ID_NOT_FOUND");
-    old.report([1, 3, 2]);
-    old.report([1, 3, 2], { sessionId: 2 });
+    const late = await RawFollower.open(nodes, 1, IDENTITY);
+    for (let times = 0; times < 3; times++)
+      expect((await late.answer({ added: [slot(1)], positions: [1, 3, 2, 3] })).error).toBe(
+        "FETCH_SESSION_ID_NOT_FOUND",
+      );
+    late.report([1, 3, 2]);
+    late.report([1, 3, 2], { sessionId: 2 });
     await nodes.world.runFor(20);
     expect(positionOf()).toBe(0);
     expect(nodes.node(1).replica().core.describe(nodes.world.nowMs).replicas[1]?.durableEnd).toBeLessThanOrEqual(0);
@@ -156,7 +161,7 @@ describe("fetch sessions", () => {
     // Also when no session is left.
     await nodes.world.settle(fresh.connection.close(new Error("bye") as never));
     await nodes.until("no session", () => replication.counts.sessions === 0);
-    expect((await old.answer({ added: [slot(1)], positions: [1, 3, 2, 3] })).error).toBe("FETCH_SESSION_ID_NOT_FOUND");
+    expect((await late.answer({ added: [slot(1)], positions: [1, 3, 2, 3] })).error).toBe("FETCH_SESSION_ID_NOT_FOUND");
     expect(replication.counts.sessions).toBe(0);
   });
 
@@ -164,6 +169,8 @@ describe("fetch sessions", () => {
     const nodes = await led();
     const stale = await RawFollower.open(nodes, 1, { ...IDENTITY, brokerEpoch: 11 });
     expect((await stale.answer({})).error).toBe("STALE_BROKER_EPOCH");
+    const ahead = await RawFollower.open(nodes, 1, { ...IDENTITY, brokerEpoch: Number.MAX_SAFE_INTEGER });
+    expect((await ahead.answer({})).error).toBe("STALE_BROKER_EPOCH");
     const unknown = await RawFollower.open(nodes, 1, { ...IDENTITY, nodeId: 9 });
     expect((await unknown.answer({})).error).toBe("STALE_BROKER_EPOCH");
     const self = await RawFollower.open(nodes, 1, { nodeId: 1, brokerEpoch: 11, sessionId: 1 });
