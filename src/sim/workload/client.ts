@@ -34,8 +34,8 @@ const OUTSTANDING_MAX = 64;
 /** Of one partition: those of a node that is down must not keep the others' from being sent. */
 const PARTITION_OUTSTANDING_MAX = 16;
 const REREAD_CHANCE = 0.05;
-/** Of asking where a topic ends, before each session of reading. */
-const ASK_CHANCE = 0.5;
+/** Mean time between two questions of where a topic ends. */
+const ASK_EVERY_MS = 600;
 
 export class SimClient {
   readonly name: string;
@@ -91,7 +91,7 @@ export class SimClient {
         if (report.error === undefined) this.batches++;
       },
     });
-    await Promise.all([this.#produce(producer), this.#tail(client)]);
+    await Promise.all([this.#produce(producer), this.#tail(client), this.#askAgainAndAgain(client)]);
     await producer.close({ timeoutMs: 20_000 });
   }
 
@@ -220,7 +220,6 @@ export class SimClient {
   }
 
   async #session(client: Client, topics: readonly TopicPlan[]): Promise<void> {
-    if (this.#rng.chance(ASK_CHANCE)) await this.#ask(client, this.#rng.pick(topics));
     const from = this.#rng.pick<StartPosition>(["start", "end", { fromEnd: 10 }, { fromEnd: 100 }]);
     const topic = this.#rng.pick(topics);
     const isReread = this.#rng.chance(REREAD_CHANCE);
@@ -244,6 +243,15 @@ export class SimClient {
     } finally {
       timer.cancel();
       await consumer.close();
+    }
+  }
+
+  async #askAgainAndAgain(client: Client): Promise<void> {
+    const rng = this.#parts.world.fork(`questions of ${this.name}`);
+    while (!this.isStopping) {
+      await this.wait(-Math.log((rng.u32() + 1) / 2 ** 32) * ASK_EVERY_MS);
+      const topics = this.#parts.board.live;
+      if (topics.length > 0 && !this.isStopping) await this.#ask(client, rng.pick(topics));
     }
   }
 

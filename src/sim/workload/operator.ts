@@ -145,7 +145,8 @@ export class Operator {
     if (place === undefined) return;
     const { topic, partition } = place;
     await this.#try(`unclean election of ${topic}-${partition}`, MARK.UNCLEAN_WISH, () =>
-      elect(admin, "unclean", { topic, partitions: [partition], timeoutMs: CHANGE_MS }),
+      // What only waits for a dead replica that has everything is not given up by mistake.
+      elect(admin, "unclean", { topic, partitions: [partition], force: this.#rng.chance(0.5), timeoutMs: CHANGE_MS }),
     );
   }
 
