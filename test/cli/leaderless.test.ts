@@ -96,7 +96,7 @@ describe("a killed node's partitions", () => {
     const [gone] = ledBy(true);
     expect(keyed.stderr).toMatch(new RegExp(`waiting for t-${gone}.*: no leader`));
     expect(keyed.stderr).toMatch(
-      /not appended \(t-\d\): DELIVERY_TIMED_OUT: not acknowledged within 5000 ms: no leader/,
+      /not appended \(t-\d\): error\[DELIVERY_TIMED_OUT, \w+\]: not acknowledged within 5000 ms: no leader/,
     );
     const [, acknowledged] = /(\d+) records? acknowledged of 60 read/.exec(keyed.stderr) ?? [];
     expect(Number(acknowledged)).toBeGreaterThan(10);
