@@ -23,17 +23,24 @@ function ledCount(cluster: ReplicaWorld): number {
   return all.reduce((sum, count) => sum + count, 0);
 }
 
+/** Six hundred logs on each of three simulated disks take their time where other tests run, too. */
+const LIMIT_MS = 120_000;
+
 describe("a broker that leads 200 of 600 partitions", () => {
-  test("dies: the others lead them a few syncs after the controller has fenced it", async () => {
-    const { cluster, victim } = await withTopics();
-    expect(cluster.node(victim).metrics.values.get("leader_partitions")).toBe(TOPICS);
-    const controller = await cluster.controller();
-    cluster.node(victim).crash("process death");
-    await cluster.until("it is fenced", async () => (await cluster.fenced(controller)).includes(victim));
-    const fencedMs = cluster.world.nowMs;
-    await cluster.until("all are led", () => ledCount(cluster) === 3 * TOPICS);
-    expect(cluster.world.nowMs - fencedMs).toBeLessThan(100);
-  });
+  test(
+    "dies: the others lead them a few syncs after the controller has fenced it",
+    async () => {
+      const { cluster, victim } = await withTopics();
+      expect(cluster.node(victim).metrics.values.get("leader_partitions")).toBe(TOPICS);
+      const controller = await cluster.controller();
+      cluster.node(victim).crash("process death");
+      await cluster.until("it is fenced", async () => (await cluster.fenced(controller)).includes(victim));
+      const fencedMs = cluster.world.nowMs;
+      await cluster.until("all are led", () => ledCount(cluster) === 3 * TOPICS);
+      expect(cluster.world.nowMs - fencedMs).toBeLessThan(100);
+    },
+    LIMIT_MS,
+  );
 
   test("R-62: stops in order: nobody is told anything but who leads now, and no send is lost or doubtful", async () => {
     const { cluster, victim } = await withTopics(20);

@@ -55,5 +55,5 @@ for (const [what, { count, api, request }] of Object.entries(asks)) {
     const isDrained = () => (broker.metrics.values.get("unsent_bytes") ?? 0) < 16 * KiB;
     expect(await broker.world.runUntil(isDrained, broker.world.nowMs + 300_000), "everybody is answered").toBe(true);
     expect(broker.fatal).toEqual([]);
-  });
+  }, 120_000);
 }
