@@ -82,6 +82,13 @@ describe("following", () => {
     expect(bench.core.endOffset).toBe(5);
   });
 
+  test("an answer that does not begin where it was asked for proves nothing, not even what is committed", () => {
+    const bench = behind();
+    expect(bench.fetched({ hw: 20, batches: [fetchedBatch(12, 14, 1)] })).toEqual([]);
+    expect(bench.core.highWatermark).toBe(10);
+    expect(bench.tick(BACKOFF_MS)).toEqual([fetchLine(20, 1)]);
+  });
+
   test("R-16: the same node in a newer epoch is asked from the start again", () => {
     const bench = behind();
     bench.fetched({ hw: 10 });
@@ -91,6 +98,15 @@ describe("following", () => {
 });
 
 describe("D-3: reports", () => {
+  test("a leader that has forgotten the slot is told everything anew, what is durable too", () => {
+    const bench = behind();
+    expect(bench.fetched({ hw: 10 })).toEqual(["report 20 epoch 3"]);
+    expect(bench.fetched({ error: "FETCH_SESSION_ID_NOT_FOUND" })).toEqual([]);
+    expect(bench.durable(20)).toEqual([]);
+    expect(bench.tick(50)).toEqual([fetchLine(20, 1, true)]);
+    expect(bench.fetched({ hw: 10 })).toEqual(["report 20 epoch 3"]);
+  });
+
   test("nothing is reported before an answer of this leader epoch that does not diverge", () => {
     const bench = behind();
     expect(bench.durable(20)).toEqual([]);

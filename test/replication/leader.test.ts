@@ -204,6 +204,15 @@ describe("D-3: a durable report is believed only after validation", () => {
     expect(bench.fetch(2, 8)).toEqual(["hw 8", "verdict read [8, 10)"]);
   });
 
+  test("one below nothing changes nothing", () => {
+    const bench = leader(PAIR);
+    bench.grow(10);
+    bench.fetch(2, 4);
+    bench.report(2, 3);
+    expect(bench.report(2, -5)).toEqual([]);
+    expect(bench.core.followers[0]?.durableEnd).toBe(3);
+  });
+
   test("D-3p: the planted bug credits above the validated position", () => {
     activateMutants(["D-3p"]);
     const bench = leader(PAIR);
