@@ -150,7 +150,7 @@ export const FOLLOWER_SCHEDULES: readonly DirectedSchedule[] = [
     // Begun anew it has other records at the same offsets; what was committed of the old ones says nothing about them.
     mutant: "D-7",
     invariants: [2, 3, 13],
-    options: { minIsr: 2 },
+    options: { minIsr: 2, lagMaxMs: 60_000 },
     play: (stage) => {
       startedUncleanly(stage);
       stage.node(3).start();
