@@ -285,6 +285,26 @@ describe("consumer: damage", () => {
 });
 
 describe("consumer: trouble", () => {
+  it("S-25: takes what a new leader gives that cannot say where the partition ends, and shows no end that goes back", async () => {
+    const { time, broker, consume } = await setUp();
+    for (const value of ["a", "b", "c"]) broker.append("t", [value]);
+    let fetched = 0;
+    broker.onFetch = ({ offset }) => {
+      broker.isEndUnknown = ++fetched > 1;
+      return offset === 3 && fetched < 6 ? "OFFSET_NOT_AVAILABLE" : undefined;
+    };
+    const ends: number[] = [];
+    const read = async () => {
+      for await (const batch of consume({ maxPartitionBytes: 1 }).batches()) {
+        ends.push(batch.highWatermark);
+        if (ends.length === 3) broker.append("t", ["d"]);
+        if (ends.length === 4) break;
+      }
+    };
+    await time.until(read());
+    expect(ends).toEqual([3, 3, 3, 4]);
+  });
+
   it("an explicit start beyond the end follows onOutOfRange, also with untilEnd; the error names the range", async () => {
     const { time, broker, consume } = await setUp();
     broker.append("t", numbers(0, 10));

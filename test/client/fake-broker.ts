@@ -65,6 +65,8 @@ export class FakeBroker {
   /** Called for each produced batch, before it is appended. */
   onProduce: (batch: { topic: string; partition: number; count: number; requestIndex: number }) => Verdict = () =>
     undefined;
+  /** It has just begun to lead: it tells no end. */
+  isEndUnknown = false;
   /** An error for a fetched partition. */
   onFetch: (entry: { topic: string; partition: number; offset: number }) => ErrorName | "cut" | undefined = () =>
     undefined;
@@ -389,8 +391,8 @@ export class FakeBroker {
         error: error ?? "NONE",
         leaderEpoch: 1,
         logStartOffset: 0,
-        highWatermark: end,
-        lastStableOffset: end,
+        highWatermark: this.isEndUnknown ? -1 : end,
+        lastStableOffset: this.isEndUnknown ? -1 : end,
         body: body === undefined ? -1 : bodies.length - 1,
       });
     }
