@@ -1,3 +1,4 @@
+// size: one script of a broker, every answer of it in one place.
 // A scripted broker: keeps partitions in memory, answers through the real codec, and misbehaves when a test says so.
 import { concatBytes } from "../../src/base/bytes.ts";
 import type { ErrorName, Outcome } from "../../src/model/errors.ts";
