@@ -1,11 +1,14 @@
 // What a request costs in memory beside its bytes (D-26): estimates, from heap snapshots, of what is kept for it until it is answered.
 import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { DecodedRequest } from "../wire/native/protocol.ts";
+import type { AlterPartitionRequest } from "../wire/native/replication-apis.ts";
 
 /** A row, its topic id as text, its place in a parked pass or in the answer. */
 const ENTRY_BYTES = 256;
 /** The batch's entry in the journal's and the log's books, and the waiting produce. */
 const BATCH_BYTES = 256;
+/** A member of a wished ISR. */
+const MEMBER_BYTES = 64;
 
 export function overheadBytesOf({ header, request }: DecodedRequest): number {
   switch (header.api) {
@@ -14,9 +17,15 @@ export function overheadBytesOf({ header, request }: DecodedRequest): number {
     case API.FETCH:
     case API.LIST_OFFSETS:
       return "entries" in request ? request.entries.length * ENTRY_BYTES : 0;
+    case API.ALTER_PARTITION:
+      return wishBytesOf(request as AlterPartitionRequest);
     default:
       return 0;
   }
+}
+
+function wishBytesOf({ entries }: AlterPartitionRequest): number {
+  return entries.reduce((sum, { isr }) => sum + ENTRY_BYTES + isr.length * MEMBER_BYTES, 0);
 }
 
 const KiB = 1024;

@@ -17,8 +17,10 @@ export interface IsrChangesDeps extends Required<DamageKnown> {
   readonly onMovedAway: (nodeId: NodeId) => void;
 }
 
-/** Bound: requests that wait; each leader sends one at a time. */
+/** Bound: requests that wait. */
 const WAITING_MAX = 2_000;
+/** Of one leader, which sends one at a time: more come from connections that it gave up. */
+const WAITING_OF_NODE_MAX = 4;
 /** Of one command, which has room for these. */
 const ENTRIES_MAX = 2_000;
 
@@ -39,12 +41,21 @@ export class IsrChanges {
 
   /** Rejects with OttlaError. */
   request(request: AlterPartitionRequest): Promise<AlterPartitionResponse> {
+    this.#dropOlder(request.nodeId);
     if (this.#waiting.length >= WAITING_MAX)
       return Promise.reject(new OttlaError("BUSY", `${this.#waiting.length} wishes of leaders wait`));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ request, resolve, reject });
       if (!this.#isRunning) this.#deps.run(this.#work());
     });
+  }
+
+  #dropOlder(nodeId: NodeId): void {
+    const own = this.#waiting.filter(({ request }) => request.nodeId === nodeId);
+    const [oldest] = own;
+    if (oldest === undefined || own.length < WAITING_OF_NODE_MAX) return;
+    this.#waiting = this.#waiting.filter((waiting) => waiting !== oldest);
+    oldest.reject(new OttlaError("BUSY", `node ${nodeId} has sent other wishes since`));
   }
 
   /** While one command is under way the next ones' wishes gather. */

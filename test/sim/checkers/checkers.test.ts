@@ -225,7 +225,9 @@ describe("invariant 10: the end that one client is told", () => {
     expect(found(latest(2, 1, 5), latest(4, 3, 5))).toEqual([]);
     expect(found(latest(2, 1, 5), latest(4, 3, 4))).toEqual([10]);
     expect(found(sent(0, 0), read(0, 1, { process: "c", highWatermark: 9 }), latest(4, 3, 8))).toEqual([10]);
-    expect(found(sent(0, 0), read(0, 1, { process: "c", highWatermark: 9 }), read(0, 2, { process: "c", highWatermark: 8 }))).toEqual([10]);
+    expect(
+      found(sent(0, 0), read(0, 1, { process: "c", highWatermark: 9 }), read(0, 2, { process: "c", highWatermark: 8 })),
+    ).toEqual([10]);
   });
 
   it("is no promise to others, nor to a question that was asked before", () => {
