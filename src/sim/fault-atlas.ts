@@ -17,8 +17,10 @@ import {
   partitionName,
 } from "./history.ts";
 
-/** The node of a partition with one replica; "several" of one with more; undefined when it is not known: then the faults of any node excuse. */
-export type HomeOf = (partition: PartitionName) => string | "several" | undefined;
+/** What HomeOf says of a partition with more than one replica: no node has that name. */
+export const SEVERAL = "several";
+/** The node of a partition with one replica, or SEVERAL; undefined when it is not known: then the faults of any node excuse. */
+export type HomeOf = (partition: PartitionName) => string | undefined;
 
 export class FaultAtlas {
   /** Losses that were found and excused, acks=0 not counted. */
@@ -71,8 +73,8 @@ export class FaultAtlas {
 
   #lastLossOf(partition: PartitionName): number {
     const home = this.#homeOf(partition);
-    if (home === "several" && this.#contested.has(partition)) return Number.POSITIVE_INFINITY;
-    if (home === "several") return this.#lastLeadershipMs.get(partition) ?? Number.NEGATIVE_INFINITY;
+    if (home === SEVERAL && this.#contested.has(partition)) return Number.POSITIVE_INFINITY;
+    if (home === SEVERAL) return this.#lastLeadershipMs.get(partition) ?? Number.NEGATIVE_INFINITY;
     if (home !== undefined) return this.#lastLossMs.get(home) ?? Number.NEGATIVE_INFINITY;
     return Math.max(Number.NEGATIVE_INFINITY, ...this.#lastLossMs.values());
   }

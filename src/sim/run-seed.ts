@@ -9,6 +9,7 @@ import type { Codecs } from "../ports/codecs.ts";
 import type { Violation } from "./checkers/checker.ts";
 import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
+import { SEVERAL } from "./fault-atlas.ts";
 import type { HistoryEvent } from "./history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
 import { nodeIdOf } from "../raft/types.ts";
@@ -175,7 +176,7 @@ class SeedRun {
   #homeOf(partition: string): string | undefined {
     const at = partition.lastIndexOf("-");
     const [home, ...others] = this.#cluster.replicasOf(partition.slice(0, at), Number(partition.slice(at + 1)));
-    return others.length > 0 ? "several" : home?.name;
+    return others.length > 0 ? SEVERAL : home?.name;
   }
 
   async run(): Promise<SeedResult> {
