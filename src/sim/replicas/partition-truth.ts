@@ -32,7 +32,7 @@ export interface ReplicaSeen {
   record: PartitionRecord | undefined;
   /** The epoch that it leads in now. */
   leads: number | undefined;
-  /** Its disk was lost or is damaged, and the metadata still counts on it. */
+  /** Its disk was lost or is damaged, and the metadata may still count on it, or admit it by a proposal of before. */
   isInDoubt: boolean;
   /** Its log is not what it was, and not yet another one: where its core stands says nothing. */
   isGone: boolean;
@@ -194,6 +194,12 @@ export class PartitionTruth {
     this.#mustHold(seen, 13);
   }
 
+  /** The metadata knows of its new disk. */
+  registered(node: NodeId): void {
+    const seen = this.replicas.get(node);
+    if (seen !== undefined) seen.isInDoubt = false;
+  }
+
   /** Its disk is another one, or does not give what it took any more: by a fault that was planted. */
   lost(node: NodeId): void {
     const seen = this.replicas.get(node);
@@ -201,7 +207,7 @@ export class PartitionTruth {
     const replica = seen ?? this.replica(node);
     this.#forget(replica, 0);
     replica.isGone = true;
-    replica.isInDoubt = this.#counted.includes(node);
+    replica.isInDoubt = true;
     this.#isLeft();
   }
 
@@ -371,7 +377,6 @@ export class PartitionTruth {
     if (after.uncleanEpoch !== before.uncleanEpoch) this.isVoid = true;
     this.#elects(before, after);
     this.#admits(before, after);
-    for (const seen of this.replicas.values()) if (!this.#counted.includes(seen.node)) seen.isInDoubt = false;
     this.#isLeft();
     for (const node of this.#counted) this.#mustHold(this.replica(node), 13);
   }

@@ -45,8 +45,12 @@ export class ReplicaWatch {
   readonly #spoilt = new Set<string>();
   /** Those that a start may find damaged, because the journal is. */
   readonly #inSpoiltJournal = new Set<string>();
+  /** Of each node's last registration. */
+  readonly #brokerEpochs = new Map<NodeId, number>();
   /** Logs that were found damaged: node, partition and log id. One is found again by each process until it is dropped. */
   readonly #damaged = new Set<string>();
+  /** Replicas that are damaged: the next log that is opened for them is another one. */
+  readonly #isDropped = new Set<string>();
   readonly #toldOf = new WeakSet<Replica["log"]>();
   #moves = 0;
 
@@ -103,6 +107,11 @@ export class ReplicaWatch {
 
   /** After each committed command. */
   committed(image: MetadataImage): void {
+    for (const { nodeId, brokerEpoch, restart } of image.brokers) {
+      if (this.#brokerEpochs.get(nodeId) === brokerEpoch) continue;
+      this.#brokerEpochs.set(nodeId, brokerEpoch);
+      if (restart === "changed-disk" || restart === "first") for (const { truth } of this.#partitions.values()) truth.registered(nodeId);
+    }
     for (const { topic, index } of image.touched) {
       const partition = image.topic(topic.topicId)?.partitions[index];
       if (partition === undefined) this.#partitions.delete(keyOf(topic.topicId, index));
@@ -160,7 +169,7 @@ export class ReplicaWatch {
 
   /** The node's disk is another one, or of an older time. */
   diskLost(node: NodeId): void {
-    for (const keys of [this.#spoilt, this.#inSpoiltJournal])
+    for (const keys of [this.#spoilt, this.#inSpoiltJournal, this.#isDropped])
       for (const key of [...keys]) if (key.startsWith(`${node} `)) keys.delete(key);
     for (const watched of this.#partitions.values()) this.#judge(watched, (truth) => truth.lost(node));
   }
@@ -220,6 +229,8 @@ export class ReplicaWatch {
     const { ends, startOffset, epochs, highWatermark } = event;
     const { endOffset, durableEnd } = ends;
     this.#inSpoiltJournal.delete(`${node} ${truth.name}`);
+    // A damaged log is begun anew only once the controller has written down that it was damaged (D-17).
+    if (this.#isDropped.delete(`${node} ${truth.name}`)) truth.registered(node);
     truth.opened(node, { startOffset, endOffset, durableEnd, epochs, highWatermark });
   }
 
@@ -267,6 +278,7 @@ export class ReplicaWatch {
             `${truth.name}: node ${node} would have to drop what is committed: ${effect.reason}`,
           );
         world.sometimes(RARE_MARK.WHOLE_DROPPED);
+        this.#isDropped.add(`${node} ${truth.name}`);
         truth.lost(node);
         return;
       default:
@@ -318,6 +330,7 @@ export class ReplicaWatch {
     const isPlanted = this.#damaged.has(key) || this.isSpoilt(node, watched.truth.name);
     this.#spoilt.delete(`${node} ${watched.truth.name}`);
     this.#inSpoiltJournal.delete(`${node} ${watched.truth.name}`);
+    this.#isDropped.add(`${node} ${watched.truth.name}`);
     if (isPlanted) this.#damaged.add(key);
     else if (!seen.isInDoubt)
       throw new ReplicaBroken(16, `${watched.truth.name}: node ${node} found it damaged: ${log.damage.reason}`);

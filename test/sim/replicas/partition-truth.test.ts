@@ -314,7 +314,19 @@ describe("what the atlas excuses", () => {
     truth.changed(recordOf({ isr: [N1, N3], partitionEpoch: 1 }));
     truth.opened(N2, EMPTY);
     truth.proposes(0, 1, [N1, N2, N3]);
+    truth.registered(N2);
     expect(broken(() => truth.changed(recordOf({ partitionEpoch: 2 })))).toBe(13);
+  });
+
+  it("a lost disk that the metadata does not know of: it may be admitted by a proposal of before", () => {
+    const stage = new Stage().commits(5);
+    const { truth } = stage;
+    truth.changed(recordOf({ isr: [N1, N3], partitionEpoch: 1 }));
+    truth.proposes(0, 1, [N1, N2, N3]);
+    truth.lost(N2);
+    truth.opened(N2, EMPTY);
+    expect(broken(() => truth.changed(recordOf({ partitionEpoch: 2 })))).toBeUndefined();
+    expect(broken(() => truth.registered(N2))).toBeUndefined();
   });
 
   it("an unclean election: what was committed is checked no more", () => {
