@@ -241,6 +241,11 @@ export class SimCluster {
     return this.#parts.watch.image.broker(node.id)?.confirmedEpoch ?? -1;
   }
 
+  /** Damage of it was planted: nothing that it held is claimed any more. */
+  isLogSpoilt(node: SimNode, partition: PartitionName): boolean {
+    return this.#parts.replicas.isSpoilt(node.id, partition) || this.#parts.replicas.isInDoubt(node.id, partition);
+  }
+
   /** Where its journal may rot within the atlas. */
   provenJournalOf(node: SimNode): Stretch | undefined {
     return provenPartOf(node.disk.image, node.config["data.dir"], this.#parts.world.checksum);

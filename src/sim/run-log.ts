@@ -4,7 +4,7 @@ import { CheckerSet } from "./checkers/all.ts";
 import type { Violation } from "./checkers/checker.ts";
 import type { SimCluster } from "./cluster.ts";
 import type { HomeOf } from "./fault-atlas.ts";
-import type { HistoryEvent } from "./history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import type { SimNode } from "./node.ts";
 import type { TopicBoard } from "./workload/topics.ts";
 import type { SimWorld } from "./world.ts";
@@ -94,6 +94,7 @@ export class RunLog {
       for (let partition = 0; partition < partitions; partition++) {
         const replicas = cluster.replicasOf(topic, partition);
         if (!cluster.isSingle && (replicas[0] !== node || replicas.length > 1)) continue;
+        if (cluster.isLogSpoilt(node, partitionName({ topic, partition }))) continue;
         const endOffset = ends.find((end) => end.topic === topic && end.partition === partition)?.endOffset ?? 0;
         this.record({ type: "end", timeMs, source: "platter", topic, partition, endOffset });
       }

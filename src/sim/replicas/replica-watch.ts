@@ -185,6 +185,13 @@ export class ReplicaWatch {
     return this.#spoilt.has(key) || this.#inSpoiltJournal.has(key);
   }
 
+  /** Its disk was lost, or it was found damaged, and nothing has taken its place yet. */
+  isInDoubt(node: NodeId, partition: PartitionName): boolean {
+    return [...this.#partitions.values()].some(
+      ({ truth }) => truth.name === partition && truth.replicas.get(node)?.isInDoubt === true,
+    );
+  }
+
   /** Bits of its journal turned over: its next start may find any of its logs damaged. */
   journalSpoilt(node: NodeId): void {
     for (const { truth } of this.#partitions.values())
