@@ -85,7 +85,7 @@ async function deposed(seed: number, ask: "read" | "delete"): Promise<Violation 
 }
 
 /** A topic is created, but the answer is lost; somebody deletes it; then the creation is asked for again. */
-async function askedTwice(): Promise<Violation | undefined> {
+async function askedTwice(isPlanted = false): Promise<Violation | undefined> {
   const fleet = new Fleet({ seed: 1 });
   await fleet.start();
   const controller = await fleet.controller();
@@ -107,7 +107,8 @@ async function askedTwice(): Promise<Violation | undefined> {
   });
   await history.did("other", look, () => looked(other.admin, 5000));
   fleet.network.mend(name, "maker");
-  expect(await fleet.settle(creating)).toBe("ok");
+  // The planted bug may meet its own topic when it asks once more.
+  expect(["ok", "TOPIC_ALREADY_EXISTS"].slice(0, isPlanted ? 2 : 1)).toContain(await fleet.settle(creating));
   await history.did("other", look, () => looked(other.admin, 5000));
   return history.verdict;
 }
@@ -148,6 +149,6 @@ describe("a creation whose answer was lost", () => {
 
   it("M38d: without request ids the topic comes back", async () => {
     activateMutants(["M38d"]);
-    expect((await askedTwice())?.invariant).toBe(38);
+    expect((await askedTwice(true))?.invariant).toBe(38);
   });
 });
