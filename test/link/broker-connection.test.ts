@@ -115,7 +115,7 @@ describe("a peer that says nothing", () => {
 
   it("the versions of a connection are those that both sides speak", async () => {
     const { connection } = await greeted();
-    expect(connection.versionOf(API.METADATA)).toBe(1);
+    expect(connection.versionOf(API.METADATA)).toBe(2);
     expect(connection.versionOf(API.DESCRIBE_QUORUM)).toBe(0);
     expect(setUp().connection.versionOf(API.METADATA)).toBeUndefined();
   });
