@@ -8,7 +8,7 @@ interface Copy {
 }
 
 export class ReplicaComparison {
-  /** Pairs of logs. */
+  /** Pairs of logs with something to compare. */
   compared = 0;
   readonly #copies = new Map<string, Copy[]>();
 
@@ -27,7 +27,7 @@ export class ReplicaComparison {
       const [first, ...others] = copies;
       if (first === undefined) continue;
       for (const other of others) {
-        this.compared++;
+        if (commonEnd(first, other) > first.content.startOffset) this.compared++;
         const difference = differenceOf(first, other);
         if (difference !== undefined) return difference;
       }
@@ -36,8 +36,18 @@ export class ReplicaComparison {
   }
 }
 
-function differenceOf(left: Copy, right: Copy): string | undefined {
-  const end = Math.min(left.content.highWatermark, right.content.highWatermark);
+function commonEnd(left: Copy, right: Copy): number {
+  return Math.min(left.content.highWatermark, right.content.highWatermark);
+}
+
+/** Along the one that holds more. */
+function differenceOf(one: Copy, another: Copy): string | undefined {
+  const isLonger = one.content.bytes.length >= another.content.bytes.length;
+  return differenceAlong(isLonger ? one : another, isLonger ? another : one);
+}
+
+function differenceAlong(left: Copy, right: Copy): string | undefined {
+  const end = commonEnd(left, right);
   const [mine, other] = [left.content.bytes, right.content.bytes];
   for (let at = 0; at < mine.length && baseOffsetAt(mine, at) < end; at += batchSizeAt(mine, at)) {
     const size = batchSizeAt(mine, at);

@@ -1,4 +1,3 @@
-// size: one class, so that the rules of a partition and what they go by are read together
 // All replicas of one partition, as their brokers say they are, and the rules among them (invariants 1 to 9 and 12 to 16). It is told what each
 // replica did in the turn in which it did it, and throws where that must not be; it costs what changed, not what there is.
 //

@@ -110,7 +110,8 @@ export class ReplicaWatch {
     for (const { nodeId, brokerEpoch, restart } of image.brokers) {
       if (this.#brokerEpochs.get(nodeId) === brokerEpoch) continue;
       this.#brokerEpochs.set(nodeId, brokerEpoch);
-      if (restart === "changed-disk" || restart === "first") for (const { truth } of this.#partitions.values()) truth.registered(nodeId);
+      if (restart === "changed-disk" || restart === "first")
+        for (const { truth } of this.#partitions.values()) truth.registered(nodeId);
     }
     for (const { topic, index } of image.touched) {
       const partition = image.topic(topic.topicId)?.partitions[index];
