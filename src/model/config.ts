@@ -62,7 +62,7 @@ export const runtimeTopicConfigShape = {
     ),
   "allow.acks.below.min.isr": onOff(
     0,
-    "1: acks 0 and 1 are taken although fewer than min.insync.replicas are in sync. They can be lost, and nobody reads them before enough are in sync again (D-29).",
+    "1: acks 0 and 1 are taken although fewer than min.insync.replicas are in sync. They can be lost, and nobody reads them before enough are in sync again.",
   ),
 } as const;
 
@@ -132,7 +132,7 @@ export const brokerConfigSchema = z.strictObject({
     16 * MiB,
     0,
     4 * GiB,
-    "A file kept to be given up when the disk is full, so that checkpoints still fit (D-18).",
+    "A file kept to be given up when the disk is full, so that checkpoints still fit.",
   ),
   "open.files.max": count(1024, 8, 1_000_000, "Bound: segment files held open."),
   "connections.max": count(10_000, 1, 100_000, "Bound: open connections."),
@@ -174,7 +174,7 @@ export const brokerConfigSchema = z.strictObject({
     3_000,
     100,
     600_000,
-    "A follower that was not caught up for this long, counted on what is durable there, leaves the ISR (D-8).",
+    "A follower that was not caught up for this long, counted on what is durable there, leaves the ISR.",
   ),
   "replica.fetch.wait.max.ms": duration(500, 1, 60_000, "Longest wait of a follower's fetch for something new."),
   "replica.fetch.max.bytes": bytes(
