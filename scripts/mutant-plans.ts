@@ -1,4 +1,5 @@
 // The planted bugs that random seeds must catch; those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
+// M11 needs a leader that has lost its high watermark, which is in the journal now: the simulator of partition cores finds it.
 import { NO_OPERATOR, type SwarmConfig } from "../src/sim/swarm.ts";
 
 export interface MutantPlan {
@@ -79,14 +80,6 @@ export const MUTANTS: readonly MutantPlan[] = [
     invariants: [13],
     budget: 500,
     knownSeed: 2,
-    scene: "replicas",
-  },
-  {
-    id: "M11",
-    about: "admitted without the start of the epoch",
-    invariants: [13],
-    budget: 1000,
-    knownSeed: 3,
     scene: "replicas",
   },
   { id: "M15", about: "min ISR is ignored", invariants: [9], budget: 500, knownSeed: 1, scene: "replicas" },
