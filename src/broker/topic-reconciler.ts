@@ -4,7 +4,7 @@
 import { AssertionFailure, assertNever } from "../base/assert.ts";
 import { Gate } from "../base/gate.ts";
 import { asOttlaError, type OttlaError } from "../model/errors.ts";
-import { toPartitionIndex, type TopicId } from "../model/ids.ts";
+import { type PartitionIndex, toPartitionIndex, type TopicId } from "../model/ids.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../metadata/image.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
@@ -320,11 +320,27 @@ export class TopicReconciler {
       await drop;
     }
     if (this.#place(topicId, index) === undefined) return;
-    const log = store.find(topicId, index) ?? (await this.#logGate.run(() => store.createLog(logSpecOf(topic, index))));
+    const log = store.find(topicId, index) ?? (await this.#logGate.run(() => this.#create(topic, index)));
     const now = this.#place(topicId, index);
     if (now === undefined) return;
     const replica = replicas.open(log, topicLimitsOf(this.#deps.image(), now.topic, this.#defaults));
     if (replica.damage !== undefined) this.#deps.onNews();
+  }
+
+  /**
+   * S-2: rot in the journal may bring back, damaged, the log of a deleted topic; nobody is owed word of it any more. When a new topic has its name it goes.
+   */
+  async #create(topic: TopicImage, index: PartitionIndex): Promise<ReplicaLog> {
+    const { store, image, logger } = this.#deps;
+    try {
+      return await store.createLog(logSpecOf(topic, index));
+    } catch (thrown) {
+      const stray = [...store.logs].find((log) => log.topic === topic.name && log.partition === index);
+      if (stray === undefined || image().topic(stray.topicId) !== undefined) throw thrown;
+      logger.warn("stray_log_dropped", { topic: stray.topic, topicId: stray.topicId, partition: stray.partition });
+      await store.deleteLog(stray);
+      return await store.createLog(logSpecOf(topic, index));
+    }
   }
 
   /** Its log went while it was begun anew. */
