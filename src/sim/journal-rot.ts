@@ -1,9 +1,9 @@
-// Where a bit of a journal may turn over within the fault atlas: in what a later record of it proves to have been synced (D-11). Rot behind
-// the last such proof cannot be told from a write that the power loss took.
+// Where a bit of a journal may turn over within the fault atlas: in what a later record of it proves to have been synced (D-11), a record that is
+// synced itself, so that no power loss takes it. Rot behind the last such proof cannot be told from a write that the power loss took.
 import type { Checksum } from "../ports/checksum.ts";
 import { decodeFileHeader, decodeRecord, FILE_HEADER_BYTES, type JournalRecord } from "../storage/journal-record.ts";
 import { JOURNAL_DIR, generationOf } from "../storage/paths.ts";
-import type { DiskImage } from "./disk-image.ts";
+import { DROP_ALL, type DiskImage } from "./disk-image.ts";
 
 export interface Stretch {
   readonly path: string;
@@ -14,12 +14,14 @@ export interface Stretch {
 
 /** Of the newest journal; undefined where nothing is proven. */
 export function provenPartOf(image: DiskImage, directory: string, checksum: Checksum): Stretch | undefined {
-  const path = image
+  const synced = image.clone();
+  synced.crash(DROP_ALL);
+  const path = synced
     .filesBelow(`${directory}/${JOURNAL_DIR}`)
     .map((file) => file.path)
     .filter((each) => generationOf(each.slice(each.lastIndexOf("/") + 1), "journal") !== undefined)
     .at(-1);
-  const file = path === undefined ? undefined : image.find(path);
+  const file = path === undefined ? undefined : synced.find(path);
   if (path === undefined || file?.kind !== "file") return undefined;
   const ends = chainIn(file.live.view, path, checksum);
   const last = ends.at(-1);

@@ -25,7 +25,7 @@ import {
   LOG_SUFFIX,
   partitionDirectory,
 } from "./paths.ts";
-import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals } from "./replay.ts";
+import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals, unknownHistory } from "./replay.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { LogStoreImpl } from "./store.ts";
@@ -82,7 +82,10 @@ async function loadImage(store: LogStoreImpl, generation: number): Promise<Image
   }
 }
 
-/** Ids in directories whose CREATE was lost are not used again either (D-14). */
+/**
+ * Ids in directories whose CREATE was lost are not used again either (D-14). Where the journal is damaged the CREATE may be behind the break, and so
+ * may everything that was durable since: such a log is damaged, not one that never was (D-11).
+ */
 async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<void> {
   const root = store.config.directory;
   // Those of live logs are looked at when they are opened.
@@ -95,7 +98,12 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
   );
   await runLimited(entries, LOOKS_MAX, async ({ name }) => {
     const metadata = await readPartitionMetadata(store.deps, join(root, name));
-    if (metadata !== undefined) store.useLogId(metadata.logId);
+    if (metadata === undefined) return;
+    store.useLogId(metadata.logId);
+    const isLeftOver = survey.histories.has(metadata.logId) || isDeletedDirectory(name);
+    if (survey.damage === undefined || isLeftOver || name !== partitionDirectory(metadata.topic, metadata.partition))
+      return;
+    survey.histories.set(metadata.logId, unknownHistory(metadata.logId, metadata));
   });
 }
 

@@ -96,6 +96,22 @@ export async function surveyJournals(
   return { files, histories, damage, newestGeneration: image.generation + Math.max(files.length, 1) };
 }
 
+/** Of a log of which only its directory tells. */
+export function unknownHistory(logId: number, { topicId, topic, partition }: LogSpec): LogHistory {
+  return {
+    logId,
+    spec: { topicId, topic, partition },
+    image: undefined,
+    createdAt: 0,
+    startOffset: 0,
+    endOffset: 0,
+    damage: undefined,
+    isDeleted: false,
+    hasRecords: false,
+    lowestCut: undefined,
+  };
+}
+
 function historyOf(log: LogImage): LogHistory {
   const { logId, spec, startOffset, endOffset, damage } = log;
   return {

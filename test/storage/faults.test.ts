@@ -183,6 +183,23 @@ test("D-11: a broken record that a later one proves synced is damage: nothing is
   }
 });
 
+test("D-11: a log whose CREATE is behind the break is damaged, at every start, and may be begun anew", async () => {
+  const { files, log } = await killed(6);
+  // The first record behind the file's header: the CREATE of the only log.
+  flip(files, JOURNAL_PATH, 128 + 20);
+  for (let start = 0; start < 3; start++) {
+    const { store } = await opened(files);
+    const found = store.find(log.topicId, log.partition);
+    expect(found?.damage?.reason).toContain("proves that more was synced");
+    expect(found?.topic).toBe(log.topic);
+    if (start === 2 && found !== undefined) expect((await store.resetLog(found, 0 as Offset)).damage).toBeUndefined();
+    await store.close();
+  }
+  const { store } = await opened(files);
+  expect(store.find(log.topicId, log.partition)?.damage).toBeUndefined();
+  await store.close();
+});
+
 test("D-11: a broken last record is the tail, and is dropped", async () => {
   const { files, log, ends } = await killed(6);
   flip(files, JOURNAL_PATH, (ends[4] as number) + 90);
