@@ -387,7 +387,9 @@ class SeedRun {
           return this.#cluster.isLost(place) || !isThere(place);
         },
       };
-      await this.#settle(scanTopic(client, topic, parts), `${topic.name} could not be read whole`);
+      const unreadable = await this.#settle(scanTopic(client, topic, parts), `${topic.name} could not be read whole`);
+      for (const { partition, error } of unreadable)
+        if (!(await this.#runUntil(() => parts.isLost(partition), this.#world.nowMs + LIVENESS_WITHIN_MS))) throw error;
     }
   }
 

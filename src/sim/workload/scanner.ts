@@ -19,16 +19,25 @@ interface Ends {
   readonly endOffset: number | undefined;
 }
 
-/** Nobody writes while it runs, so the ends it is told are the ends. */
-export async function scanTopic(client: Client, topic: TopicPlan, parts: ScanParts): Promise<void> {
+export interface Unreadable {
+  readonly partition: number;
+  readonly error: unknown;
+}
+
+/**
+ * Nobody writes while it runs, so the ends it is told are the ends.
+ * @returns the partitions a read failed in: it may have met the damage of the last replica, and the metadata hear of that later than the reader
+ */
+export async function scanTopic(client: Client, topic: TopicPlan, parts: ScanParts): Promise<readonly Unreadable[]> {
+  const unreadable: Unreadable[] = [];
   for (const ends of await endsOf(client, topic, parts)) {
     try {
       await scanPartition(client, topic.name, { ends, parts });
-    } catch (thrown) {
-      // Reading found the damage of the last replica that counted.
-      if (!parts.isLost(ends.partition)) throw thrown;
+    } catch (error) {
+      unreadable.push({ partition: ends.partition, error });
     }
   }
+  return unreadable;
 }
 
 /** Ends are told of a topic as a whole, or not at all. */
