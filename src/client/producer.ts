@@ -9,10 +9,12 @@ import { backoffMs } from "../link/backoff.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
 import {
+  aBoolean,
   aDuration,
   aFunction,
   anInteger,
   aSignal,
+  aText,
   type Checks,
   checkOptions,
   invalid,
@@ -42,6 +44,7 @@ interface PendingSend extends BatchWaiter {
 
 const DEFAULTS = {
   acks: "all",
+  idempotent: true,
   lingerMs: 5,
   batchBytes: 65_536,
   compression: "none",
@@ -58,6 +61,8 @@ const ACKS = oneOf(0, 1, "all");
 
 const CHECKS: Checks<ProducerOptions> = {
   acks: ACKS,
+  idempotent: aBoolean,
+  name: aText,
   lingerMs: aDuration("zero"),
   batchBytes: anInteger(1),
   compression: oneOf("none", "gzip", "snappy", "lz4", "zstd"),
@@ -74,7 +79,7 @@ const CLOSE_CHECKS: Checks<{ timeoutMs?: number }> = { timeoutMs: aDuration("zer
 
 export class ProducerImpl implements Producer {
   readonly #context: ClientContext;
-  readonly #options: Required<Omit<ProducerOptions, "onBatch">> & Pick<ProducerOptions, "onBatch">;
+  readonly #options: Required<Omit<ProducerOptions, "onBatch" | "name">> & Pick<ProducerOptions, "onBatch" | "name">;
   readonly #accumulator: Accumulator;
   readonly #sender: Sender;
   readonly #flushes = new FlushTracker();
@@ -102,6 +107,7 @@ export class ProducerImpl implements Producer {
     this.#context = context;
     checkOptions("producer", options, CHECKS);
     this.#options = withDefaults(DEFAULTS, options);
+    refuseUselessName(this.#options);
     this.#acks = wireAcks(this.#options.acks);
     this.#record = {
       key: null,
@@ -426,6 +432,7 @@ export class ProducerImpl implements Producer {
         sizeBytes,
         baseOffset: fate.kind === "appended" ? fate.baseOffset : undefined,
         latencyMs: this.#context.alarms.nowMs() - batch.createdMs,
+        attempts: batch.attempts,
         error: fate.kind === "failed" ? fate.error : undefined,
       });
     } catch (error) {
@@ -459,6 +466,12 @@ export class ProducerImpl implements Producer {
 }
 
 const unsent = (thrown: unknown): OttlaError => withOutcome(asOttlaError(thrown), "not appended");
+
+/** A name that fences nobody would be a false promise. */
+function refuseUselessName({ name, idempotent, acks }: ProducerOptions): void {
+  if (name === undefined || (idempotent === true && acks === "all")) return;
+  throw new OttlaError("INVALID_REQUEST", 'producer: name goes with idempotent: true and acks: "all" only');
+}
 
 /** From the front on: sends time out in their order, if not cancelled. */
 function dropSettled(queue: Ring<PendingSend>): void {

@@ -51,6 +51,8 @@ export interface BatchReport {
   readonly baseOffset: number | undefined;
   /** From the batch's first record to its report. */
   readonly latencyMs: number;
+  /** Requests that carried it. More than one: its answer was lost, or it was refused at first. */
+  readonly attempts: number;
   /** Undefined on success; its `outcome` says appended, not appended or unknown. */
   readonly error: OttlaError | undefined;
 }
@@ -58,6 +60,17 @@ export interface BatchReport {
 export interface ProducerOptions {
   /** Default "all". */
   readonly acks?: Acks;
+  /**
+   * Default true: batches of acks "all" carry the producer's id and a sequence number, so that one that is sent again is there once, in its
+   * place. False: what may be there already is not sent again, and its sender is told that its outcome is unknown. Without meaning for acks 0
+   * and 1, where a batch of unknown outcome is never sent again (D-28).
+   */
+  readonly idempotent?: boolean;
+  /**
+   * One producer at a time has this name, also over restarts of its process: from the moment a new one has begun to send, nothing of the one
+   * before is appended any more; its sends fail with PRODUCER_FENCED. Only for acks "all". Default: none.
+   */
+  readonly name?: string;
   /** How long a batch waits for more records; 0 sends what a turn of the event loop gathered. Default 5. */
   readonly lingerMs?: number;
   /** A batch is sent when it has grown to this. Default 65,536; never above the topic's max.message.bytes. */
@@ -70,8 +83,9 @@ export interface ProducerOptions {
   /** Bound: bytes of records buffered and in flight; send() waits while it is full. Default 32 MiB. */
   readonly bufferBytes?: number;
   /**
-   * Bound: produce requests in flight per broker. Default 16. A batch that was refused and is sent again may come after a later one that was
-   * under way already; 1 keeps strict order.
+   * Bound: produce requests in flight per broker. Default 16. An idempotent producer has at most 5 batches of a partition under way and
+   * keeps their order. Without, or with acks 0 and 1, a batch that was refused and is sent again may come after a later one that was under way
+   * already; 1 keeps strict order.
    */
   readonly maxInFlight?: number;
   /** Partition of a keyed record; default murmur2 as Kafka's. Null keys stick to one partition per batch. */
