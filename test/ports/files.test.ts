@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import * as path from "node:path";
 import { createSimHost } from "../../scripts/sim-host.ts";
 import { createFiles } from "../../src/platform/files.ts";
+import { createMemoryFiles } from "../../src/platform/memory-files.ts";
 import { SimDisk } from "../../src/sim/disk.ts";
 import { SimWorld } from "../../src/sim/world.ts";
 import { describeContract } from "./contract.ts";
@@ -20,6 +21,14 @@ describeContract("Files", filesContract, [
       } finally {
         await rm(directory, { recursive: true });
       }
+    },
+  },
+  {
+    name: "memory",
+    async onFresh(run) {
+      const files = createMemoryFiles(1 << 24);
+      await files.makeDirectory("data/node-1");
+      await run({ files, directory: "data/node-1" });
     },
   },
   {
