@@ -47,6 +47,8 @@ export function affectedBy(
       case "request":
       case "metadata-version":
       case "tombstone-settled":
+      case "producer-ids":
+      case "named-producer":
         break;
       default:
         return assertNever(record);

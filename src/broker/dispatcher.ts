@@ -28,6 +28,8 @@ import { handleReplicaFetch } from "./handlers/43-replica-fetch.ts";
 import { handleDurableReport } from "./handlers/44-durable-report.ts";
 import { handleElectLeaders } from "./handlers/45-elect-leaders.ts";
 import { handleDescribePartitions } from "./handlers/46-describe-partitions.ts";
+import { handleInitProducerId } from "./handlers/47-init-producer-id.ts";
+import { handleAllocateProducerIds } from "./handlers/48-allocate-producer-ids.ts";
 import { API_NAMES } from "./metrics.ts";
 import { Request, type RequestOwner } from "./request.ts";
 import type { NodeServices, Services } from "./services.ts";
@@ -72,6 +74,8 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.DURABLE_REPORT]: running(handleDurableReport),
   [API.ELECT_LEADERS]: early(handleElectLeaders),
   [API.DESCRIBE_PARTITIONS]: running(handleDescribePartitions),
+  [API.INIT_PRODUCER_ID]: running(handleInitProducerId),
+  [API.ALLOCATE_PRODUCER_IDS]: early(handleAllocateProducerIds),
 };
 
 /** `draining`: nothing new is appended, but what was is waited for, and read. `stopping`: only the quorum's work goes on. */

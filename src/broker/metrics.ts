@@ -31,6 +31,8 @@ export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.DURABLE_REPORT]: "durable_report",
   [API.ELECT_LEADERS]: "elect_leaders",
   [API.DESCRIBE_PARTITIONS]: "describe_partitions",
+  [API.INIT_PRODUCER_ID]: "init_producer_id",
+  [API.ALLOCATE_PRODUCER_IDS]: "allocate_producer_ids",
 };
 
 interface ApiMetrics {

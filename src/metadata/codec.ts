@@ -56,6 +56,16 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
   "topic-removed": [{ topicId: isUuid, owed: isListOf(isNumber) }],
   "tombstone-settled": [{ nodeId: isNumber, topicIds: isListOf(isUuid) }],
   request: [{ requestId: isUuid, topicId: isNullOr(isUuid) }],
+  "producer-ids": [{ nodeId: isNumber, brokerEpoch: isNumber, firstId: isNumber, count: isNumber }],
+  "named-producer": [
+    {
+      name: isText,
+      producerId: isNumber,
+      producerEpoch: isNumber,
+      forgets: isNullOr(isText),
+      timestampMs: isTimestamp,
+    },
+  ],
   "unsafe-recovery": [{ epochsRaisedBy: isNumber, timestampMs: isTimestamp }],
 };
 

@@ -5,6 +5,7 @@ import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId } from "../model/ids.ts";
 import type { BrokerImage, ClusterImage, PartitionImage, RequestImage } from "./image-types.ts";
 import type { TombstoneImage, TopicImage } from "./image-types.ts";
+import { type ProducerIdsParts, producerIdsFault, producerIdsText } from "./producer-ids.ts";
 import { partitionFault } from "./partition-rules.ts";
 import type { Configs, VersionRange } from "./records.ts";
 import {
@@ -32,6 +33,7 @@ export interface SnapshotParts {
   readonly brokerConfigs: readonly { readonly nodeId: NodeId | null; readonly configs: Configs }[];
   /** In the order of the log. */
   readonly requests: readonly RequestImage[];
+  readonly producerIds: ProducerIdsParts;
 }
 
 type PartitionTuple = readonly [
@@ -64,6 +66,7 @@ export function snapshotText(parts: SnapshotParts): string {
     ["tombstones", listText(parts.tombstones, tombstoneText)],
     ["brokerConfigs", listText(parts.brokerConfigs, brokerConfigText)],
     ["requests", listText(parts.requests, requestText)],
+    ["producerIds", producerIdsText(parts.producerIds)],
   ];
   return `{${fields.map(([name, text]) => `"${name}":${text}`).join(",")}}`;
 }
@@ -130,6 +133,8 @@ const FENCED_FOR = isNullOr(isOneOf("session", "refused", "shutdown", "replaced"
 const NODES = isListOf(isNumber);
 const PARTITION = isTuple(NODES, NODES, NODES, isNumber, isNullOr(isNumber), isNumber, isNumber, isNumberOrMinusOne);
 
+const NAMED_PRODUCER = isTuple(isText, isNumber, isNumber, isTimestamp);
+
 function fieldsOf(broker: Fields): Fields {
   return {
     endOffset: isNumber,
@@ -149,6 +154,7 @@ function fieldsOf(broker: Fields): Fields {
     tombstones: isListOf(isObjectOf({ topicId: isUuid, name: isText, owed: isListOf(isNumber) })),
     brokerConfigs: isListOf(isObjectOf({ nodeId: isNullOr(isNumber), configs: isConfigs })),
     requests: isListOf(isObjectOf({ requestId: isUuid, topicId: isNullOr(isUuid) })),
+    producerIds: isObjectOf({ nextId: isNumber, nextNamedId: isNumber, named: isListOf(NAMED_PRODUCER) }),
   };
 }
 
@@ -157,7 +163,9 @@ const FORMATS: readonly Fields[] = [fieldsOf(BROKER_V1), fieldsOf({ ...BROKER_V1
 
 type StoredTopic = Omit<TopicImage, "partitions"> & { readonly partitions: readonly PartitionTuple[] };
 type StoredBroker = Omit<BrokerImage, "fencedFor"> & { readonly fencedFor?: BrokerImage["fencedFor"] };
-type Stored = Omit<SnapshotParts, "topics" | "brokers"> & {
+type StoredProducer = readonly [name: string, producerId: number, producerEpoch: number, usedMs: number];
+type Stored = Omit<SnapshotParts, "topics" | "brokers" | "producerIds"> & {
+  readonly producerIds: Omit<ProducerIdsParts, "named"> & { readonly named: readonly StoredProducer[] };
   readonly topics: readonly StoredTopic[];
   readonly brokers: readonly StoredBroker[];
 };
@@ -167,7 +175,13 @@ export function decodeSnapshot(bytes: Uint8Array, supported: VersionRange): Snap
   const stored = checkedSnapshot(parsed(utf8Decode(bytes)), supported);
   const topics = stored.topics.map((topic) => ({ ...topic, partitions: topic.partitions.map(partitionOfTuple) }));
   const brokers = stored.brokers.map((broker) => ({ ...broker, fencedFor: broker.fencedFor ?? null }));
-  const parts: SnapshotParts = { ...stored, topics, brokers };
+  const named = stored.producerIds.named.map(([name, producerId, producerEpoch, usedMs]) => ({
+    name,
+    producerId,
+    producerEpoch,
+    usedMs,
+  }));
+  const parts: SnapshotParts = { ...stored, topics, brokers, producerIds: { ...stored.producerIds, named } };
   const fault = inconsistency(parts);
   if (fault !== undefined) throw damaged(fault);
   // Other bytes of the same image (another order, another spelling of a number, bad UTF-8) were never written by `encodeSnapshot`.
@@ -206,6 +220,8 @@ function partitionOfTuple(tuple: PartitionTuple, index: number): PartitionImage 
 /** What breaks a guarantee of the image. */
 function inconsistency(parts: SnapshotParts): string | undefined {
   const { cluster, brokers, topics, tombstones, brokerConfigs, requests } = parts;
+  const ofProducers = producerIdsFault(parts.producerIds);
+  if (ofProducers !== undefined) return ofProducers;
   const isEmpty = [brokers, topics, tombstones, brokerConfigs, requests].every((list) => list.length === 0);
   if (cluster === null && !isEmpty) return "no cluster record, but more";
   const known = new Map(brokers.map((broker) => [broker.nodeId, broker]));

@@ -5,6 +5,7 @@ import { REQUESTS_MAX, type SnapshotParts, encodeSnapshot, snapshotText } from "
 import { sortedConfigs, topicText } from "./image-snapshot.ts";
 import type { BrokerImage, ClusterImage, PartitionImage, PartitionPlace, RequestImage } from "./image-types.ts";
 import type { TombstoneImage, TopicImage } from "./image-types.ts";
+import { NO_PRODUCER_IDS, ProducerIds } from "./producer-ids.ts";
 import { PartitionIndex, type Slot, partitionOf } from "./partition-index.ts";
 import type { Configs } from "./records.ts";
 import { StateHash } from "./state-hash.ts";
@@ -45,6 +46,7 @@ export class ImageTables {
   readonly #brokerConfigs = new Map<NodeId | null, Configs>();
   /** In the order of the log. */
   readonly #requests = new Map<Uuid, RequestImage>();
+  protected readonly producers = new ProducerIds();
   #active: ReadonlyMap<NodeId, BrokerEpoch> | undefined;
   #sortedEntries: readonly TopicEntry[] | undefined;
   #sortedNames: readonly string[] | undefined;
@@ -121,6 +123,10 @@ export class ImageTables {
   requestOf(requestId: Uuid): RequestImage | undefined {
     return this.#requests.get(requestId);
   }
+  /** Producer ids given out, and named producers. */
+  get producerIds(): Pick<ProducerIds, "nextId" | "nextNamedId" | "size" | "named" | "byName" | "verdictOn"> {
+    return this.producers;
+  }
   /** Unfenced brokers with their broker epochs: one object for as long as these stay the same. */
   get active(): ReadonlyMap<NodeId, BrokerEpoch> {
     this.#active ??= new Map(unfencedOf(this.#brokers.values()));
@@ -157,12 +163,18 @@ export class ImageTables {
 
   /** The whole image: equal images are equal bytes (invariant 39). */
   encode(): Uint8Array {
-    return encodeSnapshot({ ...this.#small(), topics: this.#sorted().map(({ topic }) => topic) });
+    const { producers } = this;
+    const producerIds = { nextId: producers.nextId, nextNamedId: producers.nextNamedId, named: [...producers.named] };
+    return encodeSnapshot({ ...this.#small(), producerIds, topics: this.#sorted().map(({ topic }) => topic) });
   }
 
-  /** Equal when, and but for chance only when, `encode` is. A topic costs its length only when it changed since the last call. */
+  /**
+   * Equal when, and but for chance only when, `encode` is. A topic costs its length only when it changed since the last call, and so do the named
+   * producers together.
+   */
   stateHash(): string {
-    const hash = new StateHash().add(snapshotText({ ...this.#small(), topics: [] }));
+    const hash = new StateHash().add(snapshotText({ ...this.#small(), producerIds: NO_PRODUCER_IDS, topics: [] }));
+    hash.add(this.producers.hash);
     for (const entry of this.#sorted()) {
       entry.hash ??= new StateHash().add(topicText(entry.topic)).hex;
       hash.add(entry.hash);
@@ -269,7 +281,7 @@ export class ImageTables {
     return this.#topics.get(topicId);
   }
 
-  #small(): Omit<SnapshotParts, "topics"> {
+  #small(): Omit<SnapshotParts, "topics" | "producerIds"> {
     assert(!this.isBroken, "the metadata image holds half of a command");
     return {
       endOffset: this.nextIndex,

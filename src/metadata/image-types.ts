@@ -83,3 +83,13 @@ export interface PartitionPlace {
   readonly topic: TopicImage;
   readonly partition: PartitionImage;
 }
+
+/** A producer that keeps its identity over restarts. */
+export interface NamedProducerImage {
+  readonly name: string;
+  readonly producerId: number;
+  /** The only one that anything is taken of. */
+  readonly producerEpoch: number;
+  /** When it last got an epoch. */
+  readonly usedMs: number;
+}

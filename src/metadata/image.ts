@@ -10,10 +10,13 @@ import type { BrokerImage, PartitionImage, TopicImage } from "./image-types.ts";
 import { partitionOf, type Slot } from "./partition-index.ts";
 import { changed, effectiveMinIsr, elected, partitionFault, type Standing } from "./partition-rules.ts";
 import { withEpochsRaised, withMinIsr, withoutMember } from "./partition-rules.ts";
-import { FIRST_LEADER_EPOCH, SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
+import { FIRST_LEADER_EPOCH, NAMED_PRODUCER_IDS_START, PRODUCER_EPOCH_MAX, PRODUCER_IDS_BLOCK } from "./records.ts";
+import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { BrokerConfigRecord, ClusterRecord, FenceBrokerRecordV1, FenceBrokerRecordV2 } from "./records.ts";
 import type { MetadataRecord, MetadataVersionRecord, PartitionChangeRecord, TopicConfigRecord } from "./records.ts";
 import type {
+  NamedProducerRecord,
+  ProducerIdsRecord,
   RegisterBrokerRecord,
   RequestRecord,
   TombstoneSettledRecord,
@@ -29,6 +32,7 @@ export { metricNameOf } from "./image-tables.ts";
 export type {
   BrokerImage,
   ClusterImage,
+  NamedProducerImage,
   PartitionImage,
   PartitionPlace,
   RequestImage,
@@ -42,7 +46,7 @@ export type { Slot } from "./partition-index.ts";
  * with each change of its leader, its partition epoch with each change, a broker's epoch with each incarnation. 3. ISR and ELR are parts of the
  * replicas without a common member; all of them are registered brokers, all of the ISR unfenced ones; the leader is in the ISR, and there is none only
  * while the ISR is empty; the ELR is empty while the ISR has min ISR members. 4. Names and topic ids are unique, deleting topics included. 5. A
- * directory id belongs to one node. 6. Equal contents encode to equal bytes.
+ * directory id belongs to one node. 6. No producer id is given twice, and the epochs of a name's id only rise. 7. Equal contents encode to equal bytes.
  * What a record of a broker or of configuration means for partitions follows when it is applied (partition-rules.ts): one small record for all.
  */
 export class MetadataImage extends ImageTables {
@@ -57,6 +61,7 @@ export class MetadataImage extends ImageTables {
     for (const tombstone of parts.tombstones) image.putTombstone(tombstone);
     for (const { nodeId, configs } of parts.brokerConfigs) image.putBrokerConfigs(nodeId, configs);
     for (const request of parts.requests) image.putRequest(request);
+    image.producers.load(parts.producerIds);
     image.touchedNow.clear();
     return image;
   }
@@ -125,6 +130,10 @@ export class MetadataImage extends ImageTables {
         return this.#settleTombstones(index, record);
       case "request":
         return this.#rememberRequest(index, record);
+      case "producer-ids":
+        return this.#allocateProducerIds(index, record);
+      case "named-producer":
+        return this.#nameProducer(index, record);
       case "unsafe-recovery":
         return this.#recoverUnsafely(index, record);
       default:
@@ -299,7 +308,32 @@ export class MetadataImage extends ImageTables {
     this.putRequest({ requestId, topicId });
   }
 
+  /** P-17. */
+  #allocateProducerIds(index: number, record: ProducerIdsRecord): void {
+    const { firstId, count } = record;
+    this.#inEpoch(index, record);
+    const { nextId } = this.producers;
+    if (firstId !== nextId || count < 1 || firstId + count > NAMED_PRODUCER_IDS_START)
+      throw misfit(index, `${count} producer ids from ${firstId} on, the next one is ${nextId}`);
+    this.producers.advanceTo(firstId + count);
+  }
+
+  #nameProducer(index: number, record: NamedProducerRecord): void {
+    const { name, producerId, producerEpoch, forgets, timestampMs } = record;
+    const known = this.producers.byName(name);
+    const isSame = known?.producerId === producerId;
+    const isNext = producerId === this.producers.nextNamedId && producerEpoch === 0;
+    if (isSame ? producerEpoch <= known.producerEpoch : !isNext)
+      throw misfit(index, `producer ${name} cannot go on as ${producerId} in epoch ${producerEpoch}`);
+    if (producerEpoch > PRODUCER_EPOCH_MAX || (forgets !== null && this.producers.byName(forgets) === undefined))
+      throw misfit(index, `producer ${name}: no such epoch, or name to be forgotten`);
+    if (forgets !== null) this.producers.forget(forgets);
+    this.producers.put({ name, producerId, producerEpoch, usedMs: timestampMs });
+  }
+
   #recoverUnsafely(index: number, { epochsRaisedBy }: UnsafeRecoveryRecord): void {
+    // A lost command gave at most one block, or one name.
+    if (this.clusterNow !== undefined) this.producers.skip(epochsRaisedBy * PRODUCER_IDS_BLOCK, epochsRaisedBy);
     for (const broker of [...this.brokers]) this.putBroker({ ...broker, isFenced: true, fencedFor: null });
     for (const { topicId, partitions } of this.topics)
       for (const partition of partitions)

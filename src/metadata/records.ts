@@ -194,6 +194,32 @@ export interface RequestRecord {
   readonly topicId: TopicId | null;
 }
 
+/** A block of producer ids, the broker's alone to hand out: `count` of them from `firstId` on. None is ever given again (P-17). */
+export interface ProducerIdsRecord {
+  readonly type: "producer-ids";
+  readonly version: 1;
+  readonly nodeId: NodeId;
+  readonly brokerEpoch: BrokerEpoch;
+  /** The image's next one: compare and set. */
+  readonly firstId: number;
+  readonly count: number;
+}
+
+/**
+ * From here on nothing of an older epoch of this name is appended anywhere: whoever had the name is fenced. The id is the one that the name has, in a
+ * higher epoch, or the next one of those that only names have, in epoch 0.
+ */
+export interface NamedProducerRecord {
+  readonly type: "named-producer";
+  readonly version: 1;
+  readonly name: string;
+  readonly producerId: number;
+  readonly producerEpoch: number;
+  /** A name that was not used for long, and that is forgotten to make room; null: there is room. */
+  readonly forgets: string | null;
+  readonly timestampMs: number;
+}
+
 /**
  * An operator gave up what the lost voters had committed beyond this log. Epochs of that may be in use on disks: every leader epoch and partition
  * epoch rises by `epochsRaisedBy`, beyond any of them, and every broker is fenced until it is heard of again: all that were in sync are eligible. Before
@@ -222,6 +248,8 @@ export type MetadataRecord =
   | TopicRemovedRecord
   | TombstoneSettledRecord
   | RequestRecord
+  | ProducerIdsRecord
+  | NamedProducerRecord
   | UnsafeRecoveryRecord;
 
 export type MetadataRecordType = MetadataRecord["type"];
@@ -236,6 +264,18 @@ export function metadataVersionOf({ type, version }: MetadataRecord): number {
  * replicas this is beyond 140,000 lost commands; 2,000 recoveries fit below 2^31.
  */
 export const EPOCHS_RAISED_BY_RECOVERY = 1_000_000;
+
+/** Producer ids given together to a broker. */
+export const PRODUCER_IDS_BLOCK = 1_000;
+
+/**
+ * Ids from here on only named producers have, those below only others: of one that no name has any more a leader can tell that it was fenced. There is
+ * room for 10^12 of either kind.
+ */
+export const NAMED_PRODUCER_IDS_START = 2 ** 40;
+
+/** The last epoch of an id; a name that is through with them gets another id. One below Kafka's largest, as there. */
+export const PRODUCER_EPOCH_MAX = 32_766;
 
 /** A leader epoch never seen: the first leader leads in epoch 0. */
 export const FIRST_LEADER_EPOCH = 0 as LeaderEpoch;

@@ -87,7 +87,13 @@ export const ERRORS = {
     "fewer replicas are in sync than min.insync.replicas",
     "ottla topic describe <topic> shows the missing ones",
   ),
-  INVALID_REQUIRED_ACKS: row(11, 21, false, "acks is none of 0, 1 and all", "use --acks 0, 1 or all"),
+  INVALID_REQUIRED_ACKS: row(
+    11,
+    21,
+    false,
+    "acks is none of 0, 1 and all, or a batch with a producer id asks for less than all",
+    "use --acks 0, 1 or all; batches of an idempotent producer ask for all",
+  ),
   UNSUPPORTED_VERSION: row(
     12,
     35,
@@ -327,6 +333,13 @@ export const ERRORS = {
     "the peer's answer breaks the protocol",
     "is this the native port of an Ottla broker? check --bootstrap",
   ),
+  WRONG_NODE_STATE: row(
+    66,
+    -1,
+    false,
+    "a node of a test cluster cannot be treated so in its present state",
+    "the message names the node, its state and what it takes",
+  ),
   // Start-up and command line.
   CONFIG_UNREADABLE: row(
     80,
@@ -449,6 +462,41 @@ export const ERRORS = {
     true,
     "the leader knows no such session of replication",
     "the follower begins a new one by itself",
+  ),
+  OUT_OF_ORDER_SEQUENCE_NUMBER: row(
+    111,
+    45,
+    false,
+    "the batch's sequence number does not follow on the last one of its producer in this partition",
+    "an earlier batch is missing, or this one is older than the five last ones: the client sorts that out by itself",
+  ),
+  INVALID_PRODUCER_EPOCH: row(
+    112,
+    47,
+    false,
+    "the batch is of an older epoch of its producer than the partition knows",
+    "the producer has gone on in a newer epoch: nothing of the older one is taken any more",
+  ),
+  UNKNOWN_PRODUCER_ID: row(
+    113,
+    59,
+    false,
+    "the partition knows nothing of the producer, and the batch is not its first one",
+    "the producer was not heard of for long and made room for others: the client goes on in a new epoch by itself",
+  ),
+  PRODUCER_FENCED: row(
+    114,
+    90,
+    false,
+    "another producer of the same name has taken over",
+    "one process at a time may produce under a name: end this one, or give it another name",
+  ),
+  PRODUCER_NAMES_FULL: row(
+    115,
+    44,
+    false,
+    "there are as many named producers as the cluster remembers",
+    "use fewer names, the same ones again after a restart; producer.names.max raises the bound, producer.name.expiration.ms says when an unused one makes room",
   ),
 } as const satisfies Record<string, ErrorRow>;
 

@@ -10,7 +10,7 @@ import { newestSlot, type SlotFormat } from "./slot-file.ts";
 
 export const QUORUM_STATE = "quorum-state";
 /** Holds the marks of 64 peers. */
-export const QUORUM_STATE_FORMAT: SlotFormat = { magic: MAGIC.QUORUM_STATE, version: 3, slotBytes: 8192 };
+export const QUORUM_STATE_FORMAT: SlotFormat = { magic: MAGIC.QUORUM_STATE, version: 4, slotBytes: 8192 };
 const PEERS_MAX = 64;
 const TEXT_BYTES_MAX = 64;
 

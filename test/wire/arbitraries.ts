@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { API } from "../../src/wire/native/apis.ts";
 import type { ApiKey, ApiTypes } from "../../src/wire/native/apis.ts";
+import { PRODUCER_ARBITRARIES } from "./producer-arbitraries.ts";
 import { QUORUM_ARBITRARIES } from "./quorum-arbitraries.ts";
 import { REPLICATION_ARBITRARIES } from "./replication-arbitraries.ts";
 import {
@@ -181,6 +182,7 @@ export const ARBITRARIES: Arbitraries = {
   },
   ...QUORUM_ARBITRARIES,
   ...REPLICATION_ARBITRARIES,
+  ...PRODUCER_ARBITRARIES,
 };
 
 export const API_NAMES: readonly [string, ApiKey][] = Object.entries(API);

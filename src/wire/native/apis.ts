@@ -2,10 +2,12 @@
 // Bodies (runs of whole record batches) travel beside them: entry i of a request or answer owns the body that it names.
 import type { NodeId, TopicId, Uuid } from "../../model/ids.ts";
 import type { ErrorName, Outcome } from "../../model/errors.ts";
+import type * as producer from "./producer-apis.ts";
 import type * as quorum from "./quorum-apis.ts";
 import type * as replication from "./replication-apis.ts";
 
 export type { ChangeQuorumRequest, QuorumRole } from "./quorum-apis.ts";
+export type { InitProducerIdRequest, InitProducerIdResponse } from "./producer-apis.ts";
 export type { ElectLeadersRequest } from "./replication-apis.ts";
 
 export const API = {
@@ -35,6 +37,9 @@ export const API = {
   DURABLE_REPORT: 44,
   ELECT_LEADERS: 45,
   DESCRIBE_PARTITIONS: 46,
+  // Who numbers batches (producer-apis.ts).
+  INIT_PRODUCER_ID: 47,
+  ALLOCATE_PRODUCER_IDS: 48,
 } as const;
 export type ApiKey = (typeof API)[keyof typeof API];
 
@@ -297,5 +302,10 @@ export interface ApiTypes {
   [API.DESCRIBE_PARTITIONS]: {
     request: replication.DescribePartitionsRequest;
     response: replication.DescribePartitionsResponse;
+  };
+  [API.INIT_PRODUCER_ID]: { request: producer.InitProducerIdRequest; response: producer.InitProducerIdResponse };
+  [API.ALLOCATE_PRODUCER_IDS]: {
+    request: producer.AllocateProducerIdsRequest;
+    response: producer.AllocateProducerIdsResponse;
   };
 }

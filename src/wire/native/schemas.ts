@@ -7,6 +7,7 @@ import type * as apis from "./apis.ts";
 import { FIELD_LIMITS, configs, configValue, count64, int32, int64, message, name, nodeId, note1k } from "./layout.ts";
 import type { ApiSchema } from "./layout.ts";
 import { LIMITS } from "./protocol.ts";
+import { PRODUCER_SCHEMAS } from "./producer-schemas.ts";
 import { QUORUM_SCHEMAS } from "./quorum-schemas.ts";
 import { REPLICATION_SCHEMAS } from "./replication-schemas.ts";
 import {
@@ -318,6 +319,7 @@ export const SCHEMAS: ApiSchemas = {
   },
   ...QUORUM_SCHEMAS,
   ...REPLICATION_SCHEMAS,
+  ...PRODUCER_SCHEMAS,
 };
 
 export interface VersionRange {
