@@ -24,6 +24,15 @@ export class Ring<T> {
     return item;
   }
 
+  /** The youngest item. */
+  pop(): T | undefined {
+    if (this.#length === 0) return undefined;
+    const at = (this.#head + --this.#length) & (this.#items.length - 1);
+    const item = this.#items[at];
+    this.#items[at] = undefined;
+    return item;
+  }
+
   peek(): T | undefined {
     return this.at(0);
   }

@@ -110,7 +110,16 @@ export class ProduceOperation {
     services.metrics.bytesIn.add(batch.length);
     services.metrics.recordsIn.add(recordCount);
     const { leaderEpoch } = row;
-    const event = { kind: "produce", token: entry, recordCount, acks, leaderEpoch, allowsBelowMinIsr } as const;
+    const sequence = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
+    const event = {
+      kind: "produce",
+      token: entry,
+      recordCount,
+      acks,
+      leaderEpoch,
+      allowsBelowMinIsr,
+      ...sequence,
+    } as const;
     services.replicas.step(replica, event);
     return undefined;
   }

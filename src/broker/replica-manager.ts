@@ -4,6 +4,7 @@ import { Ring } from "../base/ring.ts";
 
 import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { assignOffsets } from "../model/record-batch.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Timers } from "../ports/timers.ts";
@@ -139,7 +140,8 @@ export class ReplicaManager implements StoreListener {
   load(replica: Replica): void {
     const { log } = replica;
     const { startOffset, epochs, highWatermark } = log;
-    this.step(replica, { kind: "load", ends: endsOf(log), startOffset, epochs: [...epochs], highWatermark });
+    const producers = producersOf(log);
+    this.step(replica, { kind: "load", ends: endsOf(log), startOffset, epochs: [...epochs], highWatermark, producers });
   }
 
   /** The log has opened the epoch durably, whoever leads in it now. Only in stand-by. */
@@ -247,6 +249,10 @@ export class ReplicaManager implements StoreListener {
         return this.#append(replica, effect);
       case "append-fetched":
         return this.#appendFetched(replica, effect.batches);
+      case "duplicate":
+        effect.token.waiting = effect.waiting;
+        effect.token.releaseBatch();
+        return undefined;
       case "answer":
         return effect.token.onAnswer(effect.token, { ...effect, message: null });
       case "high-watermark":
@@ -326,7 +332,8 @@ export class ReplicaManager implements StoreListener {
     await this.#resetLog(replica, fromOffset);
     const { log, isDropped } = replica;
     if (isDropped) return;
-    this.#guardedStep(replica, { kind: "restarted", ends: endsOf(log), startOffset: log.startOffset });
+    const { startOffset } = log;
+    this.#guardedStep(replica, { kind: "restarted", ends: endsOf(log), startOffset, producers: producersOf(log) });
   }
 
   /** While it goes on completions of the old log are nobody's. */
@@ -406,6 +413,12 @@ export class ReplicaManager implements StoreListener {
 
 function sameLimits(left: TopicLimits, right: TopicLimits): boolean {
   return (Object.keys(left) as (keyof TopicLimits)[]).every((key) => left[key] === right[key]);
+}
+
+function producersOf({ startOffset, endOffset }: ReplicaLog): ProducerTable {
+  const producers = new ProducerTable(startOffset);
+  producers.advance(endOffset);
+  return producers;
 }
 
 const endsOf = ({ endOffset, writtenEnd, durableEnd, truncations }: ReplicaLog): LogEnds => ({

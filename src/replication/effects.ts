@@ -21,6 +21,11 @@ export class Effects<Token, Body> {
     this.push({ kind: "answer", token: waiting.token, error, outcome, baseOffset });
   }
 
+  /** Nothing of it is anywhere. */
+  refuse(token: Token, error: ErrorName): void {
+    this.push({ kind: "answer", token, error, outcome: "not appended", baseOffset: undefined });
+  }
+
   take(): readonly PartitionEffect<Token, Body>[] {
     const list = this.#list;
     if (list === undefined) return NONE;

@@ -156,8 +156,7 @@ export class Follower<Token, Body> {
     if (taken.length === 0 && event.batches.length > 0) return this.#backOff(this.#settings.backoffMs);
     this.#failures = 0;
     if (taken.length > 0) {
-      for (const { baseOffset, epoch } of taken) this.#log.epochs.open(epoch, baseOffset);
-      this.#log.endOffset = ((taken.at(-1) as FetchedBatch<Body>).lastOffset + 1) as Offset;
+      this.#log.took(taken);
       this.#effects.push({ kind: "append-fetched", batches: taken });
     }
     this.#isValidated = true;
@@ -215,16 +214,21 @@ export class Follower<Token, Body> {
   /** D-9. */
   #cut(to: Offset): void {
     const { highWatermark, endOffset } = this.#log;
+    const asks = `leader epoch ${this.#leaderEpoch} asks to cut at ${to}`;
     if (to < highWatermark && !mutant("D-9")) {
-      this.#isFollowing = false;
       const cause =
         this.#uncleanEpoch < 0 ? "no unclean election is known" : `unclean election in ${this.#uncleanEpoch}`;
-      const reason = `leader epoch ${this.#leaderEpoch} asks to cut at ${to}, below the high watermark ${highWatermark} (log end ${endOffset}; ${cause})`;
-      this.#effects.push({ kind: "damaged", reason });
-      return;
+      return this.#damaged(`${asks}, below the high watermark ${highWatermark} (log end ${endOffset}; ${cause})`);
     }
+    if (!this.#log.canCut(to))
+      return this.#damaged(`${asks}, what its producers were is known from ${this.#log.producers.floor} on`);
     this.#log.beginCut(to);
     this.#effects.push({ kind: "truncate", toOffset: to });
+  }
+
+  #damaged(reason: string): void {
+    this.#isFollowing = false;
+    this.#effects.push({ kind: "damaged", reason });
   }
 
   #failed(error: ErrorName, logStartOffset: number): void {

@@ -2,6 +2,7 @@
 import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { ErrorName } from "../model/errors.ts";
+import type { SequenceVerdict } from "../model/producer-table.ts";
 import type { Offset } from "../model/ids.ts";
 import type { Effects } from "./effects.ts";
 import type { FollowerProgress } from "./follower-progress.ts";
@@ -109,11 +110,43 @@ export class Leader<Token, Body> {
   }
 
   produce(event: Produce<Token>): void {
+    const { producers } = this.#log;
+    const verdict = event.producerId < 0 ? undefined : producers.check(event);
+    if (verdict?.kind === "duplicate") return this.#duplicate(event, verdict);
+    const needsMinIsr = event.acks === -1 || !(event.allowsBelowMinIsr === true || mutant("D-29"));
+    let error = this.produceRefusal(needsMinIsr);
+    if (error === undefined && verdict?.kind === "refused") error = verdict.error;
+    if (error === undefined && !Number.isSafeInteger(this.#log.endOffset + event.recordCount)) error = "INVALID_RECORD";
+    if (error === undefined) this.#append(event);
+    else this.#effects.refuse(event.token, error);
+  }
+
+  /**
+   * P-2, P-15. Also below min ISR: its records are in the log, and "not appended" would be wrong.
+   *
+   * Example: our log ends at 30, high watermark 20
+   *            the batch at [10, 14] again -> answered with base 10
+   *            the batch at [20, 24] again -> answered when the high watermark is at 25 or above, whatever waits at [25, 29]
+   */
+  #duplicate({ token, acks }: Produce<Token>, original: Extract<SequenceVerdict, { kind: "duplicate" }>): void {
+    const baseOffset = original.baseOffset as Offset;
+    const endOffset = original.endOffset as Offset;
+    const waiting: WaitingProduce<Token> = { token, acks, baseOffset, endOffset, isSettled: false };
+    const isCommitted = endOffset <= this.#log.highWatermark;
+    this.#effects.push({ kind: "duplicate", token, waiting: isCommitted ? undefined : waiting });
+    if (isCommitted) this.#effects.settle(waiting, { error: "NONE", outcome: "appended" });
+    else this.#queues.untilOriginalCommitted(waiting);
+  }
+
+  #append(event: Produce<Token>): void {
     assert(event.recordCount > 0, "a produced batch has records");
-    const { token, acks } = event;
+    const { token, acks, producerId, producerEpoch, baseSequence } = event;
     const baseOffset = this.#log.endOffset;
     const endOffset = (baseOffset + event.recordCount) as Offset;
     this.#log.endOffset = endOffset;
+    const { producers } = this.#log;
+    if (producerId < 0) producers.advance(endOffset);
+    else producers.observe({ producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1 });
     const waiting: WaitingProduce<Token> | undefined =
       acks === 0 ? undefined : { token, acks, baseOffset, endOffset, isSettled: false };
     const { leaderEpoch } = this.#replicas.record;

@@ -2,12 +2,14 @@
 import { AssertionFailure, assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { Offset } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { EpochHistory } from "./epoch-history.ts";
-import type { EpochStart, LogEnds } from "./types.ts";
+import type { EpochStart, FetchedBatch, LogEnds } from "./types.ts";
 
 /**
  * Shape:     startOffset <= highWatermark <= durableEnd <= writtenEnd <= endOffset (I-1, D-34, D-35), on leaders and followers alike.
- * Invariant: the high watermark only rises, but where the log is cut below it or begins anew (D-9, R-7).
+ * Invariant: the high watermark only rises, but where the log is cut below it or begins anew (D-9, R-7). `producers` is at every moment what the log
+ *            [startOffset, endOffset) makes of it (invariant 25).
  * Example:   [0, 10) durable, high watermark 8
  *              accepted 10..14              -> endOffset 15
  *              written 15                   -> writtenEnd 15
@@ -17,6 +19,7 @@ import type { EpochStart, LogEnds } from "./types.ts";
  */
 export class LogState {
   readonly epochs = new EpochHistory();
+  producers = new ProducerTable();
   startOffset = 0 as Offset;
   endOffset = 0 as Offset;
   writtenEnd = 0 as Offset;
@@ -32,13 +35,16 @@ export class LogState {
     readonly startOffset: Offset;
     readonly epochs: readonly EpochStart[];
     readonly highWatermark: Offset;
+    readonly producers: ProducerTable;
   }): void {
     this.isLoaded = true;
     this.startOffset = found.startOffset;
+    this.producers = found.producers;
     this.cutDone(found.ends, found.epochs);
     // D-7: a stored mark above what is durable here proves nothing.
     const known = mutant("D-7") ? found.highWatermark : Math.min(found.highWatermark, found.ends.durableEnd);
     this.highWatermark = Math.max(found.startOffset, known) as Offset;
+    this.#settleProducers();
   }
 
   /** What the log holds after `truncate`. */
@@ -49,24 +55,44 @@ export class LogState {
     this.durableEnd = ends.durableEnd;
     this.#truncations = ends.truncations;
     this.epochs.reset(epochs);
+    // A batch that the cut went through is gone whole.
+    this.producers.truncate(ends.endOffset);
     if (this.highWatermark > ends.durableEnd) this.highWatermark = ends.durableEnd;
   }
 
   /** Empty, from `startOffset` on: all below is held to be committed by whoever has deleted it (R-7). */
-  restartDone(ends: LogEnds, startOffset: Offset): void {
+  restartDone(ends: LogEnds, startOffset: Offset, producers: ProducerTable): void {
     this.startOffset = startOffset;
+    this.producers = producers;
     this.highWatermark = startOffset;
     this.cutDone(ends, []);
+  }
+
+  /** False: what its producers were there is not known any more. */
+  canCut(toOffset: Offset): boolean {
+    return toOffset >= this.producers.floor || toOffset >= this.endOffset;
   }
 
   /** Nothing from `toOffset` on counts any more. */
   beginCut(toOffset: Offset): void {
     this.isCutting = true;
+    this.producers.truncate(toOffset);
     if (toOffset < this.endOffset) this.endOffset = toOffset;
     if (toOffset < this.writtenEnd) this.writtenEnd = toOffset;
     if (toOffset < this.durableEnd) this.durableEnd = toOffset;
     if (toOffset < this.highWatermark) this.highWatermark = toOffset;
     this.epochs.cut(toOffset);
+  }
+
+  /** Fetched, and found to be next. */
+  took(batches: readonly FetchedBatch<unknown>[]): void {
+    const { producers } = this;
+    for (const { baseOffset, epoch, lastOffset, sequenced } of batches) {
+      this.epochs.open(epoch, baseOffset);
+      for (const batch of sequenced) producers.observe(batch);
+      this.endOffset = (lastOffset + 1) as Offset;
+    }
+    producers.advance(this.endOffset);
   }
 
   /** False: the completion is void. */
@@ -90,6 +116,7 @@ export class LogState {
     assert(fromOffset >= this.writtenEnd, "refused what was written");
     if (fromOffset >= this.endOffset) return false;
     this.endOffset = fromOffset;
+    this.producers.truncate(fromOffset);
     if (epochs === undefined) this.epochs.takeBack(fromOffset);
     else this.epochs.reset(epochs);
     return true;
@@ -98,12 +125,14 @@ export class LogState {
   raiseHighWatermark(to: Offset): boolean {
     if (to <= this.highWatermark) return false;
     this.highWatermark = to;
+    this.#settleProducers();
     return true;
   }
 
   checkInvariants(): void {
     const { startOffset, highWatermark, durableEnd, writtenEnd, endOffset } = this;
     const isSound =
+      this.producers.endOffset === endOffset &&
       startOffset <= highWatermark &&
       highWatermark <= durableEnd &&
       durableEnd <= writtenEnd &&
@@ -111,8 +140,13 @@ export class LogState {
     // A message is made only where it is needed: this runs at every event.
     if (!isSound && !mutant("D-7"))
       throw new AssertionFailure(
-        `log start ${startOffset} <= high watermark ${highWatermark} <= durable ${durableEnd} <= written ${writtenEnd} <= accepted ${endOffset} does not hold`,
+        `log start ${startOffset} <= high watermark ${highWatermark} <= durable ${durableEnd} <= written ${writtenEnd} <= accepted ${endOffset} = producers ${this.producers.endOffset} does not hold`,
       );
+  }
+
+  /** D-9. */
+  #settleProducers(): void {
+    if (!mutant("D-9")) this.producers.settle(this.highWatermark);
   }
 
   #isCurrent(truncations: number): boolean {

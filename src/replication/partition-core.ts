@@ -6,9 +6,9 @@
 //   3. Before `lead`, the log has made the epoch durable (R-9) and told so by `epoch-opened`, and the epoch was received in this incarnation (D-1).
 //   4. One role at a time, in the order of the metadata (R-67).
 import { assert, assertNever } from "../base/assert.ts";
-import { mutant } from "../base/mutant.ts";
 import type { ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH, type LeaderEpoch, type NodeId, type Offset } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { Effects } from "./effects.ts";
 import { Follower } from "./follower.ts";
 import type { FollowerProgress } from "./follower-progress.ts";
@@ -105,6 +105,10 @@ export class PartitionCore<Token, Body = Uint8Array> {
   }
   get epochs(): readonly EpochStart[] {
     return this.#log.epochs.entries;
+  }
+  /** To be read only. */
+  get producers(): ProducerTable {
+    return this.#log.producers;
   }
   /** A truncation or a restart of the log is under way. */
   get isCutting(): boolean {
@@ -255,13 +259,11 @@ export class PartitionCore<Token, Body = Uint8Array> {
   }
 
   #produce(event: EventOf<Token, Body, "produce">): void {
-    const isAllowedBelow = event.allowsBelowMinIsr === true || mutant("D-29");
-    const needsMinIsr = event.acks === -1 || !isAllowedBelow;
-    let error = this.produceRefusalOf(event.leaderEpoch, needsMinIsr);
-    if (error === undefined && !Number.isSafeInteger(this.#log.endOffset + event.recordCount)) error = "INVALID_RECORD";
-    if (error === undefined) return this.#leader?.produce(event);
-    const { token } = event;
-    this.#effects.push({ kind: "answer", token, error, outcome: "not appended", baseOffset: undefined });
+    // D-28: a lost one would leave a gap that refuses all later ones.
+    const isUnsafe = event.producerId >= 0 && event.acks !== -1;
+    const error = this.refusalOf(event.leaderEpoch) ?? (isUnsafe ? "INVALID_REQUEST" : undefined);
+    if (error === undefined) this.#leader?.produce(event);
+    else this.#effects.refuse(event.token, error);
   }
 
   #durable(event: EventOf<Token, Body, "durable">): void {
@@ -271,10 +273,19 @@ export class PartitionCore<Token, Body = Uint8Array> {
   }
 
   #refused(event: EventOf<Token, Body, "refused">): void {
+    const isKnown = this.#log.canCut(event.fromOffset);
     if (!this.#log.refused(event.fromOffset, event.truncations, event.epochs)) return;
     if (this.#isHandingOver) this.#leader?.refused();
     this.#ledBy()?.refused();
     this.#followedBy()?.refused(event.nowMs);
+    if (!isKnown) this.#producersLost(event.fromOffset);
+  }
+
+  /** More batches of producers were taken back than the table can (PRODUCER_UNDO_MAX). */
+  #producersLost(endOffset: Offset): void {
+    this.#standBy("STORAGE_ERROR");
+    this.#log.producers = new ProducerTable(endOffset);
+    this.#effects.push({ kind: "damaged", reason: `what its producers were at ${endOffset} is not known any more` });
   }
 
   #followerFetch(event: Extract<LeaderEvent, { kind: "follower-fetch" }>): void {
@@ -300,7 +311,7 @@ export class PartitionCore<Token, Body = Uint8Array> {
     // The log begins above what was appended: nothing was compared.
     if (event.kind === "restarted") this.#endHandingOver("NOT_LEADER_OR_FOLLOWER");
     if (event.kind === "truncated") this.#log.cutDone(event.ends, event.epochs);
-    else this.#log.restartDone(event.ends, event.startOffset);
+    else this.#log.restartDone(event.ends, event.startOffset, event.producers);
     this.#followedBy()?.cutDone();
   }
 

@@ -1,15 +1,23 @@
 // Producers that wait on the leader, in offset order.
+import { Heap } from "../base/heap.ts";
 import { Ring } from "../base/ring.ts";
 import type { ErrorName, Outcome } from "../model/errors.ts";
 import type { Offset } from "../model/ids.ts";
 import type { Effects } from "./effects.ts";
 import type { WaitingProduce } from "./types.ts";
 
-/** acks=1 and acks=all in two queues, so that a written batch never waits behind one that is not committed. Bounded by what the shell lets in. */
+const COMMITTED = Object.freeze({ error: "NONE", outcome: "appended" });
+
+/**
+ * acks=1 and acks=all in two queues, so that a written batch never waits behind one that is not committed; duplicates by themselves, since the offset of an
+ * original may be any. Bounded by what the shell lets in.
+ */
 export class ProduceQueues<Token, Body> {
   readonly #effects: Effects<Token, Body>;
   readonly #untilWritten = new Ring<WaitingProduce<Token>>();
   readonly #untilCommitted = new Ring<WaitingProduce<Token>>();
+  /** By offset. Made when first needed: hardly any partition ever has one. */
+  #duplicates: Heap<WaitingProduce<Token>> | undefined;
   /** Of the log, when it was last told. */
   #lastEnd = Number.POSITIVE_INFINITY;
 
@@ -18,7 +26,7 @@ export class ProduceQueues<Token, Body> {
   }
 
   get length(): number {
-    return this.#untilWritten.length + this.#untilCommitted.length;
+    return this.#untilWritten.length + this.#untilCommitted.length + (this.#duplicates?.length ?? 0);
   }
 
   untilWritten(waiting: WaitingProduce<Token>): void {
@@ -29,12 +37,23 @@ export class ProduceQueues<Token, Body> {
     this.#untilCommitted.push(waiting);
   }
 
+  /** Answered when its original is committed (P-15). */
+  untilOriginalCommitted(waiting: WaitingProduce<Token>): void {
+    this.#duplicates ??= new Heap<WaitingProduce<Token>>((left, right) => left.endOffset < right.endOffset);
+    this.#duplicates.push(waiting);
+  }
+
   written(end: Offset): void {
     this.#answerBelow(this.#untilWritten, end);
   }
 
   committed(end: Offset): void {
     this.#answerBelow(this.#untilCommitted, end);
+    const duplicates = this.#duplicates;
+    for (let first = duplicates?.peek(); first !== undefined && first.endOffset <= end; first = duplicates?.peek()) {
+      duplicates?.pop();
+      this.#effects.settle(first, COMMITTED);
+    }
   }
 
   /** The disk had no room. */
@@ -59,6 +78,10 @@ export class ProduceQueues<Token, Body> {
       queue.clear();
       for (const waiting of kept) queue.push(waiting);
     }
+    for (const waiting of this.#takeDuplicates()) {
+      if (waiting.endOffset <= from) this.untilOriginalCommitted(waiting);
+      else this.#effects.settle(waiting, answer);
+    }
   }
 
   answerAll(error: ErrorName, outcome: Outcome): void {
@@ -67,12 +90,21 @@ export class ProduceQueues<Token, Body> {
       for (const waiting of queue) this.#effects.settle(waiting, { error, outcome });
       queue.clear();
     }
+    for (const waiting of this.#takeDuplicates()) this.#effects.settle(waiting, { error, outcome });
+  }
+
+  /** By offset. */
+  #takeDuplicates(): WaitingProduce<Token>[] {
+    const taken: WaitingProduce<Token>[] = [];
+    const duplicates = this.#duplicates;
+    for (let first = duplicates?.pop(); first !== undefined; first = duplicates?.pop()) taken.push(first);
+    return taken;
   }
 
   #answerBelow(queue: Ring<WaitingProduce<Token>>, end: Offset): void {
     for (let head = queue.peek(); head !== undefined && head.endOffset <= end; head = queue.peek()) {
       queue.shift();
-      this.#effects.settle(head, { error: "NONE", outcome: "appended" });
+      this.#effects.settle(head, COMMITTED);
     }
   }
 }

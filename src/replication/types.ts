@@ -3,6 +3,7 @@
 // The core owns the ends and the epoch history of the log from `load` on; the log only carries out and completes (D-34).
 import type { ErrorName, Outcome } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId, Offset } from "../model/ids.ts";
+import type { ProducerTable, SequencedBatch } from "../model/producer-table.ts";
 
 /** 0: no answer. 1: when written by the leader. -1: when the high watermark has passed the batch. */
 export type RequiredAcks = -1 | 0 | 1;
@@ -51,12 +52,14 @@ export interface WaitingProduce<Token> {
   isSettled: boolean;
 }
 
-/** One whole batch from the leader, its checksum verified (B-18, B-19). */
+/** Whole batches of one epoch from the leader, one after another, their checksums verified (B-18, B-19). */
 export interface FetchedBatch<Body> {
   readonly baseOffset: Offset;
   /** Inclusive. */
   readonly lastOffset: Offset;
   readonly epoch: LeaderEpoch;
+  /** Those of its batches that have a producer id, in order. */
+  readonly sequenced: readonly SequencedBatch[];
   readonly body: Body;
 }
 
@@ -77,6 +80,8 @@ export type LocalEvent<Token> =
       readonly epochs: readonly EpochStart[];
       /** As stored, else the log start (D-7). */
       readonly highWatermark: Offset;
+      /** Of exactly this log. From here on the core alone changes it. */
+      readonly producers: ProducerTable;
     }
   /**
    * The log opened `leaderEpoch` at its end, durably. Always told, also when nothing is led after all: the history has the epoch then (R-12).
@@ -98,6 +103,10 @@ export type LocalEvent<Token> =
       readonly acks: RequiredAcks;
       /** -1 = not checked. */
       readonly leaderEpoch: number;
+      /** -1 none; only with acks -1 (D-28). Epoch and sequence are checked with an id alone, and are not negative then. */
+      readonly producerId: number;
+      readonly producerEpoch: number;
+      readonly baseSequence: number;
       /** The topic allows acks 0 and 1 below min ISR by name (D-29). */
       readonly allowsBelowMinIsr?: boolean;
     }
@@ -118,7 +127,13 @@ export type LocalEvent<Token> =
   /** `truncate` is durable. */
   | { readonly kind: "truncated"; readonly ends: LogEnds; readonly epochs: readonly EpochStart[] }
   /** `restart-log` is done: the log is empty and begins at `startOffset`. */
-  | { readonly kind: "restarted"; readonly ends: LogEnds; readonly startOffset: Offset }
+  | {
+      readonly kind: "restarted";
+      readonly ends: LogEnds;
+      readonly startOffset: Offset;
+      /** The log's new one, empty. */
+      readonly producers: ProducerTable;
+    }
   /** Every 500 ms; may come more often, e.g. when `retryAtMs` has passed. */
   | { readonly kind: "tick"; readonly eligible: Eligible; readonly nowMs: number };
 
@@ -206,6 +221,11 @@ export type PartitionEffect<Token, Body = Uint8Array> =
       readonly leaderEpoch: LeaderEpoch;
       readonly waiting: WaitingProduce<Token> | undefined;
     }
+  /**
+   * The batch of `token` is in the log already, and is not appended again (P-2). `waiting`: until the high watermark has passed the original (P-15), to be
+   * named in a `deadline` as any other; undefined: an `answer` with the offset of the original follows.
+   */
+  | { readonly kind: "duplicate"; readonly token: Token; readonly waiting: WaitingProduce<Token> | undefined }
   | {
       readonly kind: "answer";
       readonly token: Token;

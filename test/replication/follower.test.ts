@@ -1,7 +1,7 @@
 // A follower: from where it asks, what it takes, where it cuts, what it says is durable.
 import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
-import { BACKOFF_MS, endsAt, epochsOf, fetchedBatch, follower, Bench } from "./harness.ts";
+import { BACKOFF_MS, endsAt, epochsOf, fetchedBatch, follower, producersAt, Bench } from "./harness.ts";
 import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
 
 afterEach(() => activateMutants([]));
@@ -237,7 +237,9 @@ describe("R-17: out of range", () => {
     const bench = behind();
     expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 50 })).toEqual(["restart-log 50"]);
     expect(bench.durable(20)).toEqual([]);
-    expect(bench.step({ kind: "restarted", ends: endsAt(50), startOffset: 50 as Offset })).toEqual([fetchLine(50, -1)]);
+    expect(
+      bench.step({ kind: "restarted", ends: endsAt(50), startOffset: 50 as Offset, producers: producersAt(50) }),
+    ).toEqual([fetchLine(50, -1)]);
     expect(bench.core.highWatermark).toBe(50);
     expect(bench.core.startOffset).toBe(50);
   });

@@ -1,7 +1,7 @@
 // Leadership that goes from one member of the ISR to another one in order: producers that wait are told what becomes of their batches there.
 import { describe, expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
-import { type Bench, endsAt, epochsOf, leader } from "./harness.ts";
+import { type Bench, endsAt, epochsOf, leader, producersAt } from "./harness.ts";
 
 const PAIR = { isr: [1, 2], minIsr: 2 };
 const UNKNOWN = "NOT_LEADER_OR_FOLLOWER unknown -";
@@ -44,7 +44,9 @@ describe("a leader that hands over", () => {
     const { bench } = moved();
     bench.durable(13);
     bench.fetched({ epoch: 4, error: "OFFSET_OUT_OF_RANGE", logStart: 100 });
-    const told = answersIn(bench.step({ kind: "restarted", ends: endsAt(100, 1), startOffset: 100 as Offset }));
+    const told = answersIn(
+      bench.step({ kind: "restarted", ends: endsAt(100, 1), startOffset: 100 as Offset, producers: producersAt(100) }),
+    );
     expect(new Set(told)).toEqual(new Set([`answer all ${UNKNOWN}`, `answer one ${UNKNOWN}`]));
   });
 

@@ -1,5 +1,6 @@
 // A core with short ways to step it, and its effects as short lines.
 import type { LeaderEpoch, NodeId, Offset } from "../../src/model/ids.ts";
+import { ProducerTable, type SequencedBatch } from "../../src/model/producer-table.ts";
 import type { ErrorName } from "../../src/model/errors.ts";
 import { PartitionCore } from "../../src/replication/partition-core.ts";
 import type {
@@ -19,6 +20,8 @@ export const LAG_MAX_MS = 3_000;
 export const BACKOFF_MS = 1_000;
 /** Broker epoch of node n. */
 export const brokerEpochOf = (node: number): number => 100 + node;
+
+export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
 
 type Effect = PartitionEffect<string, string>;
 type Event = PartitionEvent<string, string>;
@@ -57,9 +60,25 @@ export const endsAt = (end: number, truncations = 0): LogEnds => ({
 export const epochsOf = (...pairs: readonly (readonly [epoch: number, start: number])[]): EpochStart[] =>
   pairs.map(([epoch, startOffset]) => ({ epoch: epoch as LeaderEpoch, startOffset: startOffset as Offset }));
 
-export function fetchedBatch(base: number, last: number, epoch: number): FetchedBatch<string> {
+/** `sequence`: producer id, producer epoch and base sequence of the one batch that it is. */
+export function fetchedBatch(base: number, last: number, epoch: number, sequence?: Sequence): FetchedBatch<string> {
   const body = `${base}-${last}`;
-  return { baseOffset: base as Offset, lastOffset: last as Offset, epoch: epoch as LeaderEpoch, body };
+  const sequenced = sequence === undefined ? [] : [sequencedBatch(base, last, sequence)];
+  return { baseOffset: base as Offset, lastOffset: last as Offset, epoch: epoch as LeaderEpoch, sequenced, body };
+}
+
+export type Sequence = readonly [producerId: number, producerEpoch: number, baseSequence: number];
+
+export function sequencedBatch(baseOffset: number, lastOffset: number, sequence: Sequence): SequencedBatch {
+  const [producerId, producerEpoch, baseSequence] = sequence;
+  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset };
+}
+
+/** Of a log [start, end) that no producer with an id has written to. */
+export function producersAt(end: number, start = end): ProducerTable {
+  const producers = new ProducerTable(start);
+  producers.advance(end);
+  return producers;
 }
 
 export interface LoadOptions {
@@ -68,6 +87,7 @@ export interface LoadOptions {
   readonly epochs?: readonly EpochStart[];
   readonly highWatermark?: number;
   readonly ends?: LogEnds;
+  readonly producers?: ProducerTable;
 }
 
 interface FetchOptions {
@@ -100,7 +120,8 @@ export class Bench {
   step(event: Event): string[] {
     const effects = this.core.step(event);
     for (const effect of effects)
-      if (effect.kind === "append" && effect.waiting !== undefined) this.waiting.set(effect.token, effect.waiting);
+      if ((effect.kind === "append" || effect.kind === "duplicate") && effect.waiting !== undefined)
+        this.waiting.set(effect.token, effect.waiting);
     return effects.map(lineOf);
   }
 
@@ -113,6 +134,7 @@ export class Bench {
       startOffset: start as Offset,
       epochs,
       highWatermark: highWatermark as Offset,
+      producers: options.producers ?? producersAt(ends.endOffset, start),
     });
   }
 
@@ -133,7 +155,14 @@ export class Bench {
   }
 
   produce(token: string, acks: RequiredAcks, recordCount = 1, allowsBelowMinIsr = false): string[] {
-    return this.step({ kind: "produce", token, recordCount, acks, leaderEpoch: -1, allowsBelowMinIsr });
+    return this.step({ ...NO_SEQUENCE, kind: "produce", token, recordCount, acks, leaderEpoch: -1, allowsBelowMinIsr });
+  }
+
+  /** With acks=all, of a producer with an id. */
+  send(token: string, recordCount: number, sequence: Sequence, acks: RequiredAcks = -1): string[] {
+    const [producerId, producerEpoch, baseSequence] = sequence;
+    const known = { producerId, producerEpoch, baseSequence };
+    return this.step({ ...known, kind: "produce", token, recordCount, acks, leaderEpoch: -1 });
   }
 
   written(end: number, truncations = 0): string[] {
@@ -239,6 +268,8 @@ export function lineOf(effect: Effect): string {
   switch (effect.kind) {
     case "append":
       return `append ${effect.token} [${effect.baseOffset}, ${effect.lastOffset}] epoch ${effect.leaderEpoch}`;
+    case "duplicate":
+      return `duplicate ${effect.token} of ${effect.waiting?.baseOffset ?? "what is committed"}`;
     case "answer":
       return `answer ${effect.token} ${effect.error} ${effect.outcome} ${effect.baseOffset ?? "-"}`;
     case "high-watermark":

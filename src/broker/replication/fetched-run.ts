@@ -58,6 +58,7 @@ function closed(run: OpenRun, bytes: Uint8Array, end: number): FetchedRun {
     baseOffset: run.baseOffset as Offset,
     lastOffset: run.lastOffset as Offset,
     epoch: run.epoch as LeaderEpoch,
+    sequenced: [],
     body: isWhole ? bytes : bytes.subarray(run.startsAt, end),
   };
 }

@@ -1,4 +1,5 @@
 // One batch of records of the model: an object that all replicas share, so that equal contents are the same object.
+import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { RequiredAcks } from "../../replication/types.ts";
 
 /** Made by a producer; the leader that appends it gives it its place, once. */
@@ -12,12 +13,21 @@ export class SimBatch {
   epoch = -1;
   /** Its producer was told that acks=all holds. */
   isPromised = false;
+  /** -1: none. */
+  producerId = -1;
+  producerEpoch = -1;
+  baseSequence = -1;
 
   constructor(number: number, { recordCount, acks }: { readonly recordCount: number; readonly acks: RequiredAcks }) {
     this.number = number;
     this.recordCount = recordCount;
     this.acks = acks;
   }
+}
+
+export function sequencedOf(batch: SimBatch): SequencedBatch {
+  const { producerId, producerEpoch, baseSequence, baseOffset, endOffset } = batch;
+  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1 };
 }
 
 /** Place in a list of contiguous batches of the first one that ends above `offset`; the list's length when there is none. */

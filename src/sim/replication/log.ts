@@ -1,8 +1,8 @@
 // The log of one replica as its process sees it: what is accepted, written and durable (D-34).
 import type { LogEnds } from "../../replication/types.ts";
 import type { Offset } from "../../model/ids.ts";
-import type { SimBatch } from "./batch.ts";
-import { placeOf } from "./batch.ts";
+import { ProducerTable } from "../../model/producer-table.ts";
+import { placeOf, type SimBatch, sequencedOf } from "./batch.ts";
 import type { LogState } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 
@@ -30,6 +30,14 @@ export class SimLog {
       durableEnd: durableEnd as Offset,
       truncations,
     };
+  }
+
+  /** Of the whole log. */
+  replayProducers(): ProducerTable {
+    const { startOffset, batches } = this.state;
+    const producers = new ProducerTable(startOffset);
+    for (const batch of batches) producers.observe(sequencedOf(batch));
+    return producers;
   }
 
   cut(toOffset: number): void {

@@ -127,6 +127,7 @@ export class SimReplica implements WatchedReplica {
       startOffset: state.startOffset as Offset,
       epochs: this.epochs,
       highWatermark,
+      producers: this.log.replayProducers(),
     });
   }
 
@@ -148,6 +149,8 @@ export class SimReplica implements WatchedReplica {
     switch (effect.kind) {
       case "append":
         return this.#append(effect);
+      case "duplicate":
+        return this.#duplicate(effect);
       case "answer":
         return this.#answer(effect.token, effect.error);
       case "high-watermark":
@@ -217,7 +220,8 @@ export class SimReplica implements WatchedReplica {
     this.#world.mark("log restarted");
     this.log.reset(fromOffset);
     this.#whileBusy({ kind: "reset", fromOffset }, () => {
-      this.step({ kind: "restarted", ends: this.log.ends, startOffset: fromOffset as Offset });
+      const producers = this.log.replayProducers();
+      this.step({ kind: "restarted", ends: this.log.ends, startOffset: fromOffset as Offset, producers });
     });
   }
 
@@ -377,7 +381,14 @@ export class SimReplica implements WatchedReplica {
   // --- as a leader
 
   produce(batch: SimBatch): void {
-    this.step({ kind: "produce", token: batch, recordCount: batch.recordCount, acks: batch.acks, leaderEpoch: -1 });
+    const { recordCount, acks, producerId, producerEpoch, baseSequence } = batch;
+    const sequence = { producerId, producerEpoch, baseSequence };
+    this.step({ kind: "produce", token: batch, recordCount, acks, leaderEpoch: -1, ...sequence });
+  }
+
+  #duplicate({ waiting }: Extract<Effect, { kind: "duplicate" }>): void {
+    this.#world.mark(waiting === undefined ? "duplicate answered" : "duplicate waits");
+    if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
   }
 
   #answer(batch: SimBatch, error: ErrorName): void {

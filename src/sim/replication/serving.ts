@@ -2,7 +2,7 @@
 import type { ErrorName } from "../../model/errors.ts";
 import type { LeaderEpoch, NodeId, Offset } from "../../model/ids.ts";
 import type { FetchedBatch, Verdict } from "../../replication/types.ts";
-import type { SimBatch } from "./batch.ts";
+import { type SimBatch, sequencedOf } from "./batch.ts";
 import type { SimReplica } from "./replica.ts";
 import type { BulkConnection, FetchPosition } from "./streams.ts";
 import type { ReplicationWorld } from "./world.ts";
@@ -112,6 +112,7 @@ export class Serving {
         baseOffset: body.baseOffset as Offset,
         lastOffset: (body.endOffset - 1) as Offset,
         epoch: body.epoch as LeaderEpoch,
+        sequenced: body.producerId < 0 ? [] : [sequencedOf(body)],
         body,
       }),
     );

@@ -233,6 +233,9 @@ export class ReplicatingNode {
       entry.replica = replica;
       this.parts.replicas.step(replica, {
         kind: "produce",
+        producerId: -1,
+        producerEpoch: -1,
+        baseSequence: -1,
         token: entry,
         recordCount: recordCountAt(batch, 0),
         acks,

@@ -1,0 +1,94 @@
+// A table of producers as bytes: all batches of each window, so that a restart forgets none (P-9).
+import { readI16, readI32, readI64, readU32, writeI64, writeU16, writeU32 } from "../base/bytes.ts";
+
+/** P-1, P-2: a client has at most so many unresolved batches in one partition. */
+export const PRODUCER_WINDOW = 5;
+/**
+ * Producers that a partition remembers; a new one takes the place of the one that has not written for longest. Not a configuration key: replicas with
+ * different ones would come to different tables.
+ */
+export const PRODUCERS_MAX = 10_000;
+
+/** Its last sequence is baseSequence + lastOffset - baseOffset: also after compaction, which keeps both ends (B-10). */
+export interface WindowBatch {
+  readonly baseSequence: number;
+  readonly baseOffset: number;
+  /** Inclusive. */
+  readonly lastOffset: number;
+}
+
+export interface ProducerView {
+  readonly producerId: number;
+  readonly producerEpoch: number;
+  /** Oldest first, 1 to 5. */
+  readonly batches: readonly WindowBatch[];
+}
+
+const COUNT_BYTES = 4;
+const PRODUCER_BYTES = 11;
+const BATCH_BYTES = 16;
+
+/** Big-endian. u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta. */
+export function encodeProducers(count: number, producers: Iterable<ProducerView>): Uint8Array {
+  const bytes = new Uint8Array(COUNT_BYTES + count * (PRODUCER_BYTES + PRODUCER_WINDOW * BATCH_BYTES));
+  writeU32(bytes, 0, count);
+  let at = COUNT_BYTES;
+  for (const { producerId, producerEpoch, batches } of producers) {
+    writeI64(bytes, at, producerId);
+    writeU16(bytes, at + 8, producerEpoch);
+    bytes[at + 10] = batches.length;
+    at += PRODUCER_BYTES;
+    for (const { baseSequence, baseOffset, lastOffset } of batches) {
+      writeU32(bytes, at, baseSequence);
+      writeI64(bytes, at + 4, baseOffset);
+      writeU32(bytes, at + 12, lastOffset - baseOffset);
+      at += BATCH_BYTES;
+    }
+  }
+  return bytes.slice(0, at);
+}
+
+/** In the order of their last batches; undefined where anything is not as it must be. */
+export function decodeProducers(bytes: Uint8Array, endOffset: number): ProducerView[] | undefined {
+  if (bytes.length < COUNT_BYTES) return undefined;
+  const count = readU32(bytes, 0);
+  if (count > PRODUCERS_MAX) return undefined;
+  const views: ProducerView[] = [];
+  let at = COUNT_BYTES;
+  let lastEnd = 0;
+  for (let place = 0; place < count; place++) {
+    const view = producerAt(bytes, at);
+    const end = view === undefined ? -1 : endOf(view);
+    if (view === undefined || end <= lastEnd || end > endOffset) return undefined;
+    lastEnd = end;
+    at += PRODUCER_BYTES + view.batches.length * BATCH_BYTES;
+    views.push(view);
+  }
+  return at === bytes.length ? views : undefined;
+}
+
+const endOf = ({ batches }: ProducerView): number => (batches.at(-1) as WindowBatch).lastOffset + 1;
+
+function producerAt(bytes: Uint8Array, at: number): ProducerView | undefined {
+  if (at + PRODUCER_BYTES > bytes.length) return undefined;
+  const producerId = readI64(bytes, at);
+  const producerEpoch = readI16(bytes, at + 8);
+  const count = bytes[at + 10] as number;
+  if (!Number.isSafeInteger(producerId) || producerId < 0 || count < 1 || count > PRODUCER_WINDOW) return undefined;
+  if (at + PRODUCER_BYTES + count * BATCH_BYTES > bytes.length) return undefined;
+  const batches: WindowBatch[] = [];
+  let end = 0;
+  for (let place = 0; place < count; place++) {
+    const batch = batchAt(bytes, at + PRODUCER_BYTES + place * BATCH_BYTES);
+    if (!Number.isSafeInteger(batch.lastOffset) || batch.baseOffset < end || batch.lastOffset < batch.baseOffset)
+      return undefined;
+    end = batch.lastOffset + 1;
+    batches.push(batch);
+  }
+  return { producerId, producerEpoch, batches };
+}
+
+function batchAt(bytes: Uint8Array, at: number): WindowBatch {
+  const baseOffset = readI64(bytes, at + 4);
+  return { baseSequence: readI32(bytes, at), baseOffset, lastOffset: baseOffset + readU32(bytes, at + 12) };
+}
