@@ -127,12 +127,11 @@ export class ProducerTable {
     if (producerEpoch < entry.producerEpoch) return INVALID_EPOCH;
     if (producerEpoch > entry.producerEpoch) return baseSequence === 0 ? NEW : OUT_OF_ORDER;
     const { batches } = entry;
-    const last = batches[batches.length - 1] as WindowBatch;
-    if (baseSequence === sequenceAfter(last)) return NEW;
+    // First of all: whatever a follower may have had to mirror (P-7), what is in the log is not written again.
     for (const { baseSequence: known, baseOffset, lastOffset } of batches)
       if (known === baseSequence && lastOffset - baseOffset === recordCount - 1)
         return { kind: "duplicate", baseOffset, endOffset: lastOffset + 1 };
-    return OUT_OF_ORDER;
+    return baseSequence === sequenceAfter(batches[batches.length - 1] as WindowBatch) ? NEW : OUT_OF_ORDER;
   }
 
   /** A batch that was appended, here or by whoever led: nothing is checked (P-7). */

@@ -3,17 +3,20 @@ import { describe, expect, it } from "vitest";
 import { Heap } from "../../src/base/heap.ts";
 import { Ring } from "../../src/base/ring.ts";
 
+/** A push of this number, or undefined: take one out; negative: take the youngest out. */
+const moves = fc.array(fc.option(fc.integer({ min: -15, max: 30 }), { nil: undefined, freq: 3 }), { maxLength: 200 });
 /** A push of this number, or undefined: take one out. */
 const steps = fc.array(fc.option(fc.integer({ min: 0, max: 30 }), { nil: undefined, freq: 3 }), { maxLength: 200 });
 
 describe("Ring", () => {
-  it("is a queue: agrees with an array under any mix of push and shift", () => {
+  it("is a queue: agrees with an array under any mix of push, shift and pop", () => {
     fc.assert(
-      fc.property(steps, fc.nat(40), (moves, looked) => {
+      fc.property(moves, fc.nat(40), (given, looked) => {
         const ring = new Ring<number>();
         const twin: number[] = [];
-        for (const move of moves) {
+        for (const move of given) {
           if (move === undefined) expect(ring.shift()).toBe(twin.shift());
+          else if (move < 0) expect(ring.pop()).toBe(twin.pop());
           else {
             ring.push(move);
             twin.push(move);
