@@ -26,6 +26,9 @@ import type { Segment, Segments } from "./segments.ts";
 const SYNCS_MAX = 2;
 const SYNCS_ALONE_MAX = 8;
 
+/** `isAlone`: nothing else wants the disk. */
+export const syncsAtOnce = (isAlone: boolean): number => (isAlone ? SYNCS_ALONE_MAX : SYNCS_MAX);
+
 export interface CheckpointDeps {
   readonly files: Files;
   readonly handles: HandleCache;
@@ -33,13 +36,13 @@ export interface CheckpointDeps {
   readonly directory: string;
 }
 
-/** Syncs everything of these logs that the image will speak for. `isAlone`: nothing else wants the disk. */
+/** Syncs everything of these logs that the image will speak for. */
 export async function syncLogs(
   deps: CheckpointDeps,
   logs: Iterable<ReplicaLogImpl>,
   { isAlone }: { readonly isAlone: boolean },
 ): Promise<void> {
-  await runLimited(logs, isAlone ? SYNCS_ALONE_MAX : SYNCS_MAX, async (log) => {
+  await runLimited(logs, syncsAtOnce(isAlone), async (log) => {
     try {
       await syncLog(deps, log);
     } catch (thrown) {

@@ -4,11 +4,19 @@ import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { TimerHandle } from "../ports/timers.ts";
-import { type CheckpointDeps, removeOld, removeOldJournals, syncLogs, writeImage } from "./checkpoint-files.ts";
+import {
+  type CheckpointDeps,
+  removeOld,
+  removeOldJournals,
+  syncLogs,
+  syncsAtOnce,
+  writeImage,
+} from "./checkpoint-files.ts";
 import { isNoSpace } from "./faults.ts";
 import type { LogCapture, LogImage } from "./image.ts";
 import type { Journal } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
+import { captureProducers, removeStaleProducers, writeProducerImages } from "./producer-images.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 import { type Superblock, writeSuperblock } from "./superblock.ts";
 import type { StorageDeps } from "./types.ts";
@@ -100,17 +108,20 @@ export class Checkpointer {
     const host = this.#host;
     const generation = this.#journalGeneration + 1;
     const logs = [...host.logs];
+    await captureProducers(logs, host.deps.timers);
     const captures = await this.#seal(logs, generation);
     if (mutant("M19c")) await removeOldJournals(host.checkpointDeps, { generation, evidence: undefined });
     for (const log of logs) host.requestFlush(log);
     const states = await Promise.race([Promise.all(captures), host.stopped]);
     const { nextLogId } = host;
     await this.#withReserve(() => syncLogs(host.checkpointDeps, logs, { isAlone: !host.isRunning }));
+    await writeProducerImages(host.checkpointDeps, logs, syncsAtOnce(!host.isRunning));
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));
     await this.update({ generation });
     await removeOld(host.checkpointDeps, image);
+    await removeStaleProducers(host.checkpointDeps, logs);
   }
 
   /** Ends the present journal. The captures speak of exactly what is before its SEAL. */
@@ -165,5 +176,5 @@ export class Checkpointer {
 function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
   if (state?.layout === undefined) return [];
   const { logId, spec, damage } = log;
-  return [{ logId, spec, ...state, segments: state.layout, damage }];
+  return [{ logId, spec, ...state, segments: state.layout, producerImages: log.images.ends, damage }];
 }

@@ -21,6 +21,8 @@ export const MAGIC = {
   QUORUM_STATE: 0x4f544c51,
   /** "OTLM" */
   METADATA_SNAPSHOT: 0x4f544c4d,
+  /** "OTLP" */
+  PRODUCERS: 0x4f544c50,
 } as const;
 
 /** A slot of a file of two that is not used. */

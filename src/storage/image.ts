@@ -19,8 +19,8 @@ import { ByteReader, ByteWriter, MAGIC, refuseNewer, refuseUnreleased } from "./
 import type { SegmentState } from "./segments.ts";
 import type { Damage, EpochEntry, LogSpec } from "./types.ts";
 
-/** 2: the high watermark of each log. */
-const VERSION = 2;
+/** 2: the high watermark of each log. 3: what is known of its producers. */
+const VERSION = 3;
 const PREFIX_BYTES = 12;
 const NONE = -1;
 
@@ -39,6 +39,9 @@ export interface LogImage {
   readonly epochs: readonly EpochEntry[];
   readonly highWatermark: StoredHighWatermark;
   readonly segments: readonly SegmentState[];
+  readonly isPlain: boolean;
+  /** Ends of the images of its producers, newest first, all at or below `endOffset` (D-15). */
+  readonly producerImages: readonly number[];
   readonly damage: Damage | undefined;
 }
 
@@ -49,6 +52,8 @@ export interface LogCapture {
   readonly truncations: number;
   readonly epochs: readonly EpochEntry[];
   readonly highWatermark: StoredHighWatermark;
+  /** No batch of it has a producer: a start need not look. */
+  readonly isPlain: boolean;
   layout: readonly SegmentState[] | undefined;
 }
 
@@ -63,6 +68,8 @@ export function emptyLogImage(logId: LogId, spec: LogSpec, startOffset: number):
     epochs: [],
     highWatermark: { offset: startOffset, epoch: NONE },
     segments: [],
+    isPlain: true,
+    producerImages: [],
     damage: undefined,
   };
 }
@@ -117,6 +124,9 @@ function writeLog(writer: ByteWriter, log: LogImage): void {
     writer.i64(segment.sizeBytes);
     writer.i64(segment.maxTimestamp);
   }
+  writer.u8(log.isPlain ? 1 : 0);
+  writer.u32(log.producerImages.length);
+  for (const endOffset of log.producerImages) writer.i64(endOffset);
   writer.u8(log.damage === undefined ? 0 : 1);
   if (log.damage === undefined) return;
   writer.text(log.damage.reason);
@@ -135,8 +145,23 @@ function readLog(reader: ByteReader): LogImage {
   for (let left = reader.u32(); left > 0; left--) {
     segments.push({ base: reader.i64(), sizeBytes: reader.i64(), maxTimestamp: reader.i64() });
   }
+  const isPlain = reader.u8() === 1;
+  const producerImages: number[] = [];
+  for (let left = reader.u32(); left > 0; left--) producerImages.push(reader.i64());
   const damage = reader.u8() === 0 ? undefined : readDamage(reader);
-  return { logId, spec, startOffset, endOffset, truncations, epochs, highWatermark, segments, damage };
+  return {
+    logId,
+    spec,
+    startOffset,
+    endOffset,
+    truncations,
+    epochs,
+    highWatermark,
+    segments,
+    isPlain,
+    producerImages,
+    damage,
+  };
 }
 
 function readDamage(reader: ByteReader): Damage {

@@ -12,6 +12,7 @@ export const PARTITION_METADATA = "partition.metadata";
 export const EPOCH_CHECKPOINT = "leader-epoch-checkpoint";
 export const LOG_SUFFIX = ".log";
 export const INDEX_SUFFIX = ".index";
+export const PRODUCERS_SUFFIX = ".producers";
 const JOURNAL_SUFFIX = ".journal";
 const IMAGE_SUFFIX = ".image";
 /** Appended to the name of a journal that is kept as evidence of damage. */
@@ -36,6 +37,14 @@ export function generationOf(name: string, kind: "journal" | "image"): number | 
 export function baseOffsetOf(name: string): { readonly base: number; readonly suffix: string } | undefined {
   const match = /^(\d{20})(\.log|\.index)$/.exec(name);
   return match === null ? undefined : { base: Number(match[1]), suffix: match[2] as string };
+}
+
+export const producersName = (endOffset: number): string => offsetName(endOffset) + PRODUCERS_SUFFIX;
+
+/** The end of the log in the name of a file with its producers; undefined for other names. */
+export function producersEndOf(name: string): number | undefined {
+  const match = /^(\d{20})\.producers$/.exec(name);
+  return match === null ? undefined : Number(match[1]);
 }
 
 export const partitionDirectory = (topic: string, partition: PartitionIndex): string => `${topic}-${partition}`;

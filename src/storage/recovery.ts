@@ -24,7 +24,9 @@ import {
   join,
   LOG_SUFFIX,
   partitionDirectory,
+  producersEndOf,
 } from "./paths.ts";
+import { ProducerReplay } from "./producer-replay.ts";
 import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals, unknownHistory } from "./replay.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
@@ -41,6 +43,7 @@ interface LiveLog {
   readonly spec: LogHistory["spec"];
   readonly history: LogHistory;
   readonly log: ReplicaLogImpl;
+  readonly producers: ProducerReplay;
 }
 
 /** Recovers into the store and makes a checkpoint; `commit` makes the new superblock durable. Gives the journal to go on with. */
@@ -63,6 +66,7 @@ export async function recover(
   else store.deps.logger.error("journal_damaged", { reason: survey.damage });
   for (const file of survey.files) await file.handle.close();
   for (const { log } of live.values()) log.mark.settle(log);
+  await finishProducers(store, live);
   const evidence = evidenceOf(image, survey, live);
   const generation = (await newestGeneration(store)) + 1;
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
@@ -114,15 +118,28 @@ async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number
     if (history.isDeleted) continue;
     if (survey.damage !== undefined) history.damage ??= { reason: survey.damage, fromOffset: undefined };
     const image = imageToOpen(history);
-    opened.push({ spec: history.spec, history, image, log: store.addLog(image) });
+    const log = store.addLog(image);
+    const producers = new ProducerReplay(store.deps, { log, image, cutTo: history.lowestCut?.to });
+    opened.push({ spec: history.spec, history, image, log, producers });
   }
-  await runLimited(opened, LOOKS_MAX, async ({ history, log, image }) => {
-    log.damage ??= history.damage ?? (await filesFault(store, { history, log, image }));
-    if (log.damage === undefined) return;
-    const { reason, fromOffset } = log.damage;
-    store.deps.logger.error("log_damaged", { topic: log.topic, partition: log.partition, reason, fromOffset });
+  await runLimited(opened, LOOKS_MAX, async ({ history, log, image, producers }) => {
+    log.damage ??= history.damage ?? (await filesFault(store, { history, log, image })) ?? (await producers.begin());
+    if (log.damage !== undefined) tellDamage(store, log, log.damage);
   });
   return new Map(opened.map((each) => [each.history.logId, each]));
+}
+
+function tellDamage(store: LogStoreImpl, { topic, partition }: ReplicaLogImpl, { reason, fromOffset }: Damage): void {
+  store.deps.logger.error("log_damaged", { topic, partition, reason, fromOffset });
+}
+
+/** The logs and their high watermarks are as they will be. */
+async function finishProducers(store: LogStoreImpl, live: ReadonlyMap<number, LiveLog>): Promise<void> {
+  await runLimited(live.values(), LOOKS_MAX, async ({ log, producers }) => {
+    if (log.damage !== undefined) return;
+    log.damage = await producers.end();
+    if (log.damage !== undefined) tellDamage(store, log, log.damage);
+  });
 }
 
 /** The image without the segments that the journal's LOG_START or TRUNCATE gave up: their files may be gone already. */
@@ -220,7 +237,7 @@ async function orDamage(log: ReplicaLogImpl, work: Promise<void>): Promise<void>
   }
 }
 
-async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Promise<void> {
+async function applyRecord({ history, log, producers }: LiveLog, record: JournalRecord): Promise<void> {
   const epochs = log.epochs as EpochEntry[];
   const { lowestCut } = history;
   const isBeforeCut = lowestCut !== undefined && record.sequence < lowestCut.sequence;
@@ -228,12 +245,17 @@ async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Pr
     case KIND.APPEND:
       if ((record.flags & FLAG_OPENS_EPOCH) !== 0 || record.epoch > lastEpoch(epochs))
         openEpoch(epochs, record.epoch, record.base);
-      if (!isBeforeCut) log.replayAppend(record.body, record);
+      if (isBeforeCut) break;
+      log.replayAppend(record.body, record);
+      producers.append(record.body);
       break;
     case KIND.TRUNCATE:
       log.mark.replayCut(record.base, epochs);
       if (isBeforeCut) truncateEpochs(epochs, record.base);
-      else await log.replayTruncate(record.base);
+      else {
+        producers.cut(record.base);
+        await log.replayTruncate(record.base);
+      }
       break;
     case KIND.EPOCH:
       openEpoch(epochs, record.epoch, record.base);
@@ -249,7 +271,11 @@ async function applyRecord({ history, log }: LiveLog, record: JournalRecord): Pr
 }
 
 function applyHighWatermarks(find: (logId: number) => LiveLog | undefined, record: JournalRecord): void {
-  for (const row of rowsOf(record.body)) find(row.logId)?.log.mark.replay(row);
+  for (const row of rowsOf(record.body)) {
+    const found = find(row.logId);
+    found?.log.mark.replay(row);
+    found?.producers.settle(row.offset);
+  }
 }
 
 /** Journals whose records were not all used are kept: they may be all that is left of something. */
@@ -320,8 +346,10 @@ async function removeStrays(store: LogStoreImpl, log: ReplicaLogImpl): Promise<v
   const { directory, all } = log.segments;
   const bases = new Set(all.map((segment) => segment.base));
   for (const entry of await store.deps.files.list(directory)) {
-    const named = baseOffsetOf(entry.name);
-    if (named === undefined || bases.has(named.base)) continue;
+    const base = baseOffsetOf(entry.name)?.base;
+    const producersEnd = producersEndOf(entry.name);
+    const isStray = base === undefined ? producersEnd !== undefined : !bases.has(base);
+    if (!isStray || (producersEnd !== undefined && log.images.ends.includes(producersEnd))) continue;
     await store.handles.forget(join(directory, entry.name));
     await unlinkIfThere(store.deps.files, join(directory, entry.name));
   }

@@ -1,3 +1,4 @@
+// size: one class; its parts that stand alone have files of their own.
 // One partition's log: accepted, written and durable ends over a window of memory and the segment files behind it.
 //
 //   startOffset <= flushedEnd <= durableEnd <= writtenEnd <= endOffset
@@ -9,6 +10,7 @@ import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, LogId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { RUN_BYTES_MAX, splitRun } from "./batch-run.ts";
 import { epochBefore, lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { isPassing, storageError } from "./faults.ts";
@@ -17,6 +19,7 @@ import { LogHighWatermark, type RisingLog } from "./high-watermark.ts";
 import type { LogCapture, LogImage } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
+import { PRODUCER_IMAGE_BYTES, ProducerImages } from "./producer-images.ts";
 import { emptyRead } from "./segment-read.ts";
 import type { Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
@@ -40,6 +43,7 @@ export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl
   push(entry: JournalEntry): void;
   /** Pending while a checkpoint takes its snapshot: truncations, epochs and log starts wait for it. */
   readonly gate: Promise<void> | undefined;
+  readonly config: { readonly producerImageBytes?: number };
   requestFlush(log: ReplicaLogImpl): void;
   onDamageMet(log: ReplicaLogImpl, damage: Damage): void;
   onHighWatermarkRisen(log: ReplicaLogImpl): void;
@@ -62,6 +66,9 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   truncations: number;
   damage: Damage | undefined;
   readonly mark: LogHighWatermark;
+  /** Made anew by a recovery only. */
+  producers: ProducerTable;
+  readonly images: ProducerImages;
   /** The DELETE is accepted, or the log was never there. */
   isDeleted = false;
   credit: Credit | undefined;
@@ -93,6 +100,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.truncations = image.truncations;
     this.damage = image.damage;
     this.mark = new LogHighWatermark(this.startOffset, image.highWatermark);
+    this.producers = new ProducerTable(this.startOffset);
+    this.images = new ProducerImages(image.producerImages, services.config.producerImageBytes ?? PRODUCER_IMAGE_BYTES);
     this.held = new HeldBatches<ReplicaLogImpl>(services, this, image.endOffset);
   }
 
@@ -172,6 +181,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     if (opens) this.#openEpoch(epoch, base);
     this.endOffset = (last + 1) as Offset;
     this.held.hold(run, last);
+    this.images.grew(run.length);
     this.#services.push({
       kind: KIND.APPEND,
       flags: opens ? FLAG_OPENS_EPOCH : 0,
@@ -266,6 +276,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.writtenEnd = Math.min(this.writtenEnd, end) as Offset;
     this.durableEnd = Math.min(this.durableEnd, end) as Offset;
     this.mark.cut(end);
+    this.images.cut(end);
     truncateEpochs(this.epochs, end);
     this.isEpochsDirty = true;
   }
@@ -354,13 +365,15 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     // Never above what is durable here (D-7).
     const offset = Math.min(this.highWatermark, this.durableEnd);
     const highWatermark = { offset, epoch: epochBefore(this.epochs, offset) };
-    return { startOffset, endOffset, truncations, epochs: [...this.epochs], highWatermark, layout: undefined };
+    const isPlain = this.producers.size === 0 && this.producers.endOffset === endOffset;
+    return { startOffset, endOffset, truncations, epochs: [...this.epochs], highWatermark, isPlain, layout: undefined };
   }
 
   /** As #snapshot, of a log that recovery has brought back. */
   image(): LogImage {
     const { logId, spec, damage } = this;
-    return { logId, spec, ...this.#snapshot(), segments: this.segments.layout(), damage };
+    const producerImages = this.images.ends;
+    return { logId, spec, ...this.#snapshot(), segments: this.segments.layout(), producerImages, damage };
   }
 
   /** The appends before the SEAL were refused: the state at the SEAL is the present one. */

@@ -11,6 +11,7 @@ import type {
   TopicId,
 } from "../model/ids.ts";
 import type { OttlaError } from "../model/errors.ts";
+import type { ProducerTable } from "../model/producer-table.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Codecs } from "../ports/codecs.ts";
@@ -48,6 +49,8 @@ export interface StorageConfig {
   readonly diskLowSpaceBytes: number;
   readonly diskReserveBytes: number;
   readonly openFilesMax: number;
+  /** A log gets a new image of its producers when it has grown by this much; see PRODUCER_IMAGE_BYTES. */
+  readonly producerImageBytes?: number;
 }
 
 /** What a start found (D-6). "first": the directory was empty. */
@@ -155,6 +158,11 @@ export interface ReplicaLog {
    * the log start. Only a truncation lowers it.
    */
   readonly highWatermark: Offset;
+  /**
+   * D-15: after a start of exactly what the log holds, and safe to be taken back to the high watermark at least. From then on the caller's: it observes
+   * what it appends and truncates with the log, in the same turn; the store only reads it, for images. Says nothing of a damaged log.
+   */
+  readonly producers: ProducerTable;
   /** In memory; goes to the journal with what is written next, or within 50 ms. Nobody waits for it. */
   noteHighWatermark(offset: Offset): void;
   /**
