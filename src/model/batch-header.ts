@@ -56,7 +56,18 @@ export interface BatchHeader {
   readonly baseTimestamp: number;
   readonly maxTimestamp: number;
   readonly recordCount: number;
+  /** Default: none. */
+  readonly producer?: ProducerFields;
 }
+
+/** Whose batch it is, and its place among that producer's batches in the partition (B-7). */
+export interface ProducerFields {
+  readonly producerId: number;
+  readonly producerEpoch: number;
+  readonly baseSequence: number;
+}
+
+const NO_PRODUCER: ProducerFields = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
 
 /** The whole batch with its length field: what comes next is at `position + batchSizeAt(...)`. Not checked. */
 export function batchSizeAt(bytes: Uint8Array, position: number): number {
@@ -144,7 +155,7 @@ export function assignOffsets(batch: Uint8Array, baseOffset: number, leaderEpoch
   writeU32(batch, LEADER_EPOCH_AT, leaderEpoch);
 }
 
-/** Fills in the 61 bytes and the checksum of a batch whose records are in place: base offset 0, no epoch, no producer. */
+/** Fills in the 61 bytes and the checksum of a batch whose records are in place: base offset 0, no epoch. */
 export function writeBatchHeader(batch: Uint8Array, header: BatchHeader, checksum: Crc32c): void {
   assignOffsets(batch, 0, -1);
   writeU32(batch, LENGTH_AT, header.sizeBytes - BATCH_OVERHEAD_BYTES);
@@ -153,9 +164,7 @@ export function writeBatchHeader(batch: Uint8Array, header: BatchHeader, checksu
   writeU32(batch, LAST_OFFSET_DELTA_AT, header.lastOffsetDelta);
   writeI64(batch, BASE_TIMESTAMP_AT, header.baseTimestamp);
   writeI64(batch, MAX_TIMESTAMP_AT, header.maxTimestamp);
-  writeI64(batch, PRODUCER_ID_AT, -1);
-  writeU16(batch, PRODUCER_EPOCH_AT, -1);
-  writeU32(batch, BASE_SEQUENCE_AT, -1);
+  setProducer(batch, header.producer ?? NO_PRODUCER);
   writeU32(batch, RECORD_COUNT_AT, header.recordCount);
   sealBatch(batch, checksum);
 }
@@ -163,6 +172,13 @@ export function writeBatchHeader(batch: Uint8Array, header: BatchHeader, checksu
 /** Changes covered bytes: seal the batch after it. */
 export function setAttributes(batch: Uint8Array, attributes: number): void {
   writeU16(batch, ATTRIBUTES_AT, attributes);
+}
+
+/** Changes covered bytes: seal the batch after it. */
+export function setProducer(batch: Uint8Array, { producerId, producerEpoch, baseSequence }: ProducerFields): void {
+  writeI64(batch, PRODUCER_ID_AT, producerId);
+  writeU16(batch, PRODUCER_EPOCH_AT, producerEpoch);
+  writeU32(batch, BASE_SEQUENCE_AT, baseSequence);
 }
 
 /** Writes the checksum again after a change of the covered bytes. `batch` is exactly one batch. */

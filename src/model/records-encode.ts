@@ -10,6 +10,7 @@ import {
   COMPRESSIONS,
   CONTROL_BIT,
   type Crc32c,
+  type ProducerFields,
   sealBatch,
   setAttributes,
   writeBatchHeader,
@@ -35,6 +36,8 @@ export interface BuildOptions {
   readonly maxBytes?: number;
   /** The batch may be a view of the builder's buffer: then it is valid until the builder is reset. */
   readonly mayBeView?: boolean;
+  /** Whose it is, and its place among that one's batches. Default: nobody's. */
+  readonly producer?: ProducerFields;
 }
 
 /** Varlongs hold -2^52 to 2^52 - 1: the difference of any two timestamps from -1 to this. */
@@ -172,6 +175,7 @@ export class RecordBatchBuilder {
       baseTimestamp: this.#baseTimestamp,
       maxTimestamp: this.#maxTimestamp,
       recordCount: this.#recordCount,
+      ...(options.producer === undefined ? {} : { producer: options.producer }),
     };
     writeBatchHeader(batch, header, options.checksum);
     return batch;
