@@ -249,6 +249,8 @@ class BrokerShell implements Broker {
       store: present(this.#store, "the store"),
       replicas: present(this.#replicas, "the replicas"),
       topics: member.topics,
+      membership: member.membership,
+      producerIds: member.producerIds,
       replication: member.replication,
       intake: present(this.#intake, "the intake"),
       metadataAnswers: new MetadataAnswers(clock),

@@ -18,6 +18,7 @@ import { ReplicaTicker } from "./replica-ticker.ts";
 import { Replication } from "./replication/replication.ts";
 import type { Deadlines } from "../base/deadlines.ts";
 import type { BrokerMetrics } from "./metrics.ts";
+import { ProducerIdSource } from "./producer-ids.ts";
 import { metadataVersionsOf, newUuid } from "./start-up.ts";
 import { type SelfIdentity, TopicReconciler } from "./topic-reconciler.ts";
 import { type BrokerDeps, SOFTWARE } from "./types.ts";
@@ -47,6 +48,7 @@ export class ClusterMember {
   readonly membership: Membership;
   readonly topics: TopicReconciler;
   readonly replication: Replication;
+  readonly producerIds: ProducerIdSource;
   /** Of the streams alone: never those that Raft and heartbeats use (D-24). */
   readonly #bulkLinks: PeerLinks;
   readonly #calls: ControllerLink;
@@ -69,6 +71,7 @@ export class ClusterMember {
     this.#calls = this.#makeCalls(config);
     this.topics = this.#makeTopics(self, config);
     this.membership = this.#makeMembership(self, config);
+    this.producerIds = this.#makeProducerIds();
     this.#bulkLinks = this.#makeBulkLinks();
     this.replication = this.#makeReplication(config);
     parts.replicas.streams = this.replication;
@@ -118,6 +121,7 @@ export class ClusterMember {
 
   async #close(): Promise<void> {
     this.membership.stop();
+    this.producerIds.stop();
     this.controller.stop();
     this.#ticker.stop();
     this.replication.stop();
@@ -134,6 +138,8 @@ export class ClusterMember {
       this.topics.onApplied(applied);
       if (isOfBrokers) this.replication.onBrokersChanged();
       this.membership.onApplied();
+      // Whoever took the name waits for this broker to say that it knows (invariant 24).
+      if (applied.records.some(({ type }) => type === "named-producer")) this.membership.kick();
       this.controller.onApplied(applied);
       this.#parts.onChanged();
     });
@@ -167,6 +173,10 @@ export class ClusterMember {
         balance: {
           isEnabled: config["auto.leader.rebalance.enable"] === 1,
           everyMs: config["leader.imbalance.check.interval.seconds"] * 1_000,
+        },
+        producerNames: {
+          namesMax: config["producer.names.max"],
+          expirationMs: config["producer.name.expiration.ms"],
         },
       },
     );
@@ -254,6 +264,18 @@ export class ClusterMember {
         responseBytesMax: config["replica.fetch.response.max.bytes"],
       },
     );
+  }
+
+  #makeProducerIds(): ProducerIdSource {
+    const { timers, logger } = this.#deps;
+    return new ProducerIdSource({
+      nodeId: this.nodeId,
+      brokerEpoch: () => this.#ownEpoch(),
+      allocate: (request) => this.#calls.allocateProducerIds(request),
+      timers,
+      logger,
+      onDefect: this.#parts.onDefect,
+    });
   }
 
   #makeTicker(): ReplicaTicker {

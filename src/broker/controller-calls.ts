@@ -8,6 +8,7 @@ import type {
   RegisterBrokerRequest,
   RegisterBrokerResponse,
 } from "../wire/native/quorum-apis.ts";
+import type { AllocateProducerIdsRequest, AllocateProducerIdsResponse } from "../wire/native/producer-apis.ts";
 import type { AlterPartitionRequest, AlterPartitionResponse } from "../wire/native/replication-apis.ts";
 import type { Controller } from "./controller/controller.ts";
 import type { ControllerCalls } from "./membership.ts";
@@ -18,6 +19,7 @@ import type { IsrController } from "./replication/types.ts";
 const REGISTER_TIMEOUT_MS = 5_000;
 /** So does a change of ISRs. */
 const ALTER_TIMEOUT_MS = 5_000;
+const ALLOCATE_TIMEOUT_MS = 5_000;
 
 export interface ControllerPaths {
   readonly self: NodeId;
@@ -48,6 +50,15 @@ export class ControllerLink implements ControllerCalls, IsrController {
     if (to === null) throw new OttlaError("NOT_CONTROLLER", "no controller is known");
     if (to === self) return controller.alterPartition(request);
     return links.call(to, API.ALTER_PARTITION, request, { timeoutMs: ALTER_TIMEOUT_MS });
+  }
+
+  /** At the controller of now. */
+  async allocateProducerIds(request: AllocateProducerIdsRequest): Promise<AllocateProducerIdsResponse> {
+    const { self, controller, links, controllerId } = this.#paths;
+    const to = controllerId();
+    if (to === null) throw new OttlaError("NOT_CONTROLLER", "no controller is known");
+    if (to === self) return controller.allocateProducerIds(request);
+    return links.call(to, API.ALLOCATE_PRODUCER_IDS, request, { timeoutMs: ALLOCATE_TIMEOUT_MS });
   }
 
   heartbeat(to: NodeId, request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {

@@ -82,6 +82,7 @@ export class Membership {
   #failures = 0;
   #duplicateSinceMs: number | undefined;
   #sentMs = Number.NEGATIVE_INFINITY;
+  #heardUntilMs = Number.NEGATIVE_INFINITY;
   #pause: { readonly timer: TimerHandle; readonly end: () => void } | undefined;
   /** Ends the wait for an answer of a controller that is none any more. */
   #onMoved: (() => void) | undefined;
@@ -111,6 +112,11 @@ export class Membership {
   /** Times that this process has registered. */
   get registrations(): number {
     return this.#registrations;
+  }
+
+  /** Until then the controller does not take this broker for dead, if both clocks run alike: a session after the last heartbeat that was answered was sent. */
+  get heardUntilMs(): number {
+    return this.#heardUntilMs;
   }
 
   /** As the own image says; it may be late. */
@@ -319,6 +325,7 @@ export class Membership {
         damaged: damage.damaged,
       }),
     );
+    this.#heardUntilMs = this.#sentMs + this.#options.sessionMs;
     this.#damage.answered(damage);
     this.#trouble = undefined;
     if (isFenced !== this.#isFencedByAnswer)

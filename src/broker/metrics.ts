@@ -68,6 +68,9 @@ export class BrokerMetrics {
   readonly bytesOut: Counter;
   readonly recordsIn: Counter;
   readonly corruptBatches: Counter;
+  readonly duplicateBatches: Counter;
+  readonly outOfOrderBatches: Counter;
+  readonly producers: Gauge;
   readonly #apis = new Map<ApiKey, ApiMetrics>();
   readonly #roles = new Map<QuorumRole, Gauge>();
 
@@ -117,6 +120,18 @@ export class BrokerMetrics {
     this.corruptBatches = metrics.counter(
       "corrupt_batches_total",
       "Produced batches refused for a wrong checksum or length.",
+    );
+    this.duplicateBatches = metrics.counter(
+      "duplicate_batches_total",
+      "Produced batches that were in the log already: answered with their offset, not appended again.",
+    );
+    this.outOfOrderBatches = metrics.counter(
+      "out_of_order_batches_total",
+      "Produced batches refused because they do not follow on the last one of their producer.",
+    );
+    this.producers = metrics.gauge(
+      "idempotent_producers",
+      "Idempotent producers that the partitions led here remember, each counted once for each partition.",
     );
     for (const key of Object.values(API)) {
       const labels = { api: API_NAMES[key] };

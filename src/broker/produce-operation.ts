@@ -2,18 +2,28 @@
 import { keepable } from "../base/bytes.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../model/ids.ts";
-import { checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
+import { BATCH_HEADER_BYTES, checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
+import { baseSequenceAt, producerEpochAt, producerIdAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
 import type { Deadline } from "../base/deadlines.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
 import { shortage, waitedFor } from "./produce-reasons.ts";
+import { producerRefusal } from "./producer-refusal.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "./replica.ts";
 import type { Request } from "./request.ts";
 import type { Services } from "./services.ts";
 
 export type ProduceRequestInHand = Request<typeof API.PRODUCE>;
 type EntryRow = ProduceRequestInHand["body"]["entries"][number];
+
+function sequenceOf(batch: Uint8Array) {
+  return {
+    producerId: producerIdAt(batch, 0),
+    producerEpoch: producerEpochAt(batch, 0),
+    baseSequence: baseSequenceAt(batch, 0),
+  };
+}
 
 function refused(error: ErrorName, message: string | null = null): ProduceAnswer {
   return { error, outcome: "not appended", baseOffset: undefined, message };
@@ -86,6 +96,7 @@ export class ProduceOperation {
 
   /** In the order of B-17. Nothing of a refused entry is left anywhere. */
   #startEntry(entry: ProduceEntry, row: EntryRow | undefined): ProduceAnswer | undefined {
+    const { acks } = this;
     const { services, batch } = { services: this.#services, batch: entry.batch };
     if (row === undefined) return refused("INVALID_REQUEST", "a body without an entry");
     const lookup = lookUpPartition(services, row.topicId, row.partition);
@@ -93,8 +104,10 @@ export class ProduceOperation {
     if (row.leaderEpoch < NO_LEADER_EPOCH) return refused("INVALID_REQUEST", `a leader epoch of ${row.leaderEpoch}`);
     const { replica } = lookup;
     const { allowsBelowMinIsr } = replica.limits;
-    const needsMinIsr = this.acks === -1 || !allowsBelowMinIsr;
-    const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr);
+    const needsMinIsr = acks === -1 || !allowsBelowMinIsr;
+    // What is in the log already needs nobody: whether a numbered batch is, the core can tell.
+    const isNumbered = batch.length >= BATCH_HEADER_BYTES && producerIdAt(batch, 0) >= 0;
+    const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr && !isNumbered);
     if (refusal !== undefined) return refused(refusal, refusal === "NOT_ENOUGH_REPLICAS" ? shortage(replica) : null);
     if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
     const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
@@ -103,25 +116,28 @@ export class ProduceOperation {
       if (fault.error === "CORRUPT_MESSAGE") services.metrics.corruptBatches.add(1);
       return refused(fault.error, fault.message);
     }
+    const sequence = sequenceOf(batch);
+    const unwanted = producerRefusal(services, sequence, acks);
+    if (unwanted !== undefined) return refused(unwanted.error, unwanted.message);
     entry.replica = replica;
     entry.batch = keepable(batch);
     const recordCount = recordCountAt(batch, 0);
-    const { acks } = this;
-    services.metrics.bytesIn.add(batch.length);
-    services.metrics.recordsIn.add(recordCount);
     const { leaderEpoch } = row;
-    const sequence = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
-    const event = {
-      kind: "produce",
-      token: entry,
-      recordCount,
-      acks,
-      leaderEpoch,
-      allowsBelowMinIsr,
-      ...sequence,
-    } as const;
-    services.replicas.step(replica, event);
+    const sizeBytes = batch.length;
+    const whom = { token: entry, acks, leaderEpoch, allowsBelowMinIsr };
+    services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence });
+    this.#count(entry, sizeBytes, recordCount);
     return undefined;
+  }
+
+  #count({ index, isDuplicate }: ProduceEntry, sizeBytes: number, recordCount: number): void {
+    const { metrics } = this.#services;
+    const answer = this.#answers[index];
+    if (isDuplicate) return metrics.duplicateBatches.add(1);
+    if (answer?.error === "OUT_OF_ORDER_SEQUENCE_NUMBER") metrics.outOfOrderBatches.add(1);
+    if (answer?.outcome === "not appended") return;
+    metrics.bytesIn.add(sizeBytes);
+    metrics.recordsIn.add(recordCount);
   }
 
   #answered(index: number, answer: ProduceAnswer): void {
@@ -134,7 +150,9 @@ export class ProduceOperation {
   /** The core answers by code; what people want to know is who is missing. */
   #reasonOf(index: number, { error }: ProduceAnswer): string | null {
     const { replica, waiting } = this.#entries[index] ?? {};
-    if (replica === undefined || waiting === undefined) return null;
+    if (replica === undefined) return null;
+    if (error === "NOT_ENOUGH_REPLICAS") return shortage(replica);
+    if (waiting === undefined) return null;
     if (error === "NOT_ENOUGH_REPLICAS_AFTER_APPEND") return shortage(replica);
     if (error !== "REQUEST_TIMED_OUT") return null;
     const { nodeId, clock, quorum } = this.#services;

@@ -4,7 +4,6 @@ import { Ring } from "../base/ring.ts";
 
 import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
-import { ProducerTable } from "../model/producer-table.ts";
 import { assignOffsets } from "../model/record-batch.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Timers } from "../ports/timers.ts";
@@ -139,8 +138,7 @@ export class ReplicaManager implements StoreListener {
   /** In stand-by: the core takes what the log has. */
   load(replica: Replica): void {
     const { log } = replica;
-    const { startOffset, epochs, highWatermark } = log;
-    const producers = producersOf(log);
+    const { startOffset, epochs, highWatermark, producers } = log;
     this.step(replica, { kind: "load", ends: endsOf(log), startOffset, epochs: [...epochs], highWatermark, producers });
   }
 
@@ -251,6 +249,7 @@ export class ReplicaManager implements StoreListener {
         return this.#appendFetched(replica, effect.batches);
       case "duplicate":
         effect.token.waiting = effect.waiting;
+        effect.token.isDuplicate = true;
         effect.token.releaseBatch();
         return undefined;
       case "answer":
@@ -332,8 +331,8 @@ export class ReplicaManager implements StoreListener {
     await this.#resetLog(replica, fromOffset);
     const { log, isDropped } = replica;
     if (isDropped) return;
-    const { startOffset } = log;
-    this.#guardedStep(replica, { kind: "restarted", ends: endsOf(log), startOffset, producers: producersOf(log) });
+    const { startOffset, producers } = log;
+    this.#guardedStep(replica, { kind: "restarted", ends: endsOf(log), startOffset, producers });
   }
 
   /** While it goes on completions of the old log are nobody's. */
@@ -413,12 +412,6 @@ export class ReplicaManager implements StoreListener {
 
 function sameLimits(left: TopicLimits, right: TopicLimits): boolean {
   return (Object.keys(left) as (keyof TopicLimits)[]).every((key) => left[key] === right[key]);
-}
-
-function producersOf({ startOffset, endOffset }: ReplicaLog): ProducerTable {
-  const producers = new ProducerTable(startOffset);
-  producers.advance(endOffset);
-  return producers;
 }
 
 const endsOf = ({ endOffset, writtenEnd, durableEnd, truncations }: ReplicaLog): LogEnds => ({

@@ -23,6 +23,8 @@ export interface ReplicaSummary {
   readonly underReplicated: number;
   /** Fewer replicas are in sync than min.insync.replicas. */
   readonly belowMinIsr: number;
+  /** Idempotent producers that they remember. */
+  readonly producers: number;
 }
 
 export class ReplicaTicker {
@@ -50,7 +52,8 @@ export class ReplicaTicker {
     const { eligible } = replicas;
     for (const replica of replicas.all)
       if (keepsTime(replica, replicas.led, nowMs)) replicas.step(replica, { kind: "tick", eligible, nowMs });
-    const { underReplicated, belowMinIsr } = summaryOf(replicas.led);
+    const { underReplicated, belowMinIsr, producers } = summaryOf(replicas.led);
+    metrics.producers.set(producers);
     metrics.underReplicated.set(underReplicated);
     metrics.belowMinIsr.set(belowMinIsr);
     metrics.replicationLagMax.set(lagMaxOf(replicas.led, nowMs));
@@ -69,12 +72,14 @@ function keepsTime(replica: Replica, led: ReadonlySet<Replica>, nowMs: number): 
 export function summaryOf(led: Iterable<Replica>): ReplicaSummary {
   let underReplicated = 0;
   let belowMinIsr = 0;
-  for (const { record } of led) {
+  let producers = 0;
+  for (const { record, core } of led) {
+    producers += core.producers.size;
     if (record === undefined || record.isr.length === record.replicas.length) continue;
     underReplicated++;
     if (record.isr.length < record.minIsr) belowMinIsr++;
   }
-  return { underReplicated, belowMinIsr };
+  return { underReplicated, belowMinIsr, producers };
 }
 
 /** Most records that a follower of any of them lacks. */

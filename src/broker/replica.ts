@@ -15,6 +15,8 @@ export class ProduceEntry {
   batch: Uint8Array;
   replica: Replica | undefined;
   waiting: WaitingProduce<ProduceEntry> | undefined;
+  /** The log has it already (P-2). */
+  isDuplicate = false;
 
   constructor(index: number, batch: Uint8Array, onAnswer: (entry: ProduceEntry, answer: ProduceAnswer) => void) {
     this.index = index;

@@ -5,7 +5,7 @@ import { OttlaError } from "../model/errors.ts";
 import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { MetadataRecord, MetadataRecordType, VersionRange } from "./records.ts";
 import { type Fields, faultyField, isConfigs, isFlag, isListOf, isNullOr, isNumber, isObject } from "./shapes.ts";
-import { isObjectOf, isOneOf, isText, isTimestamp, isUuid } from "./shapes.ts";
+import { isNumberOrMinusOne, isObjectOf, isOneOf, isText, isTimestamp, isUuid } from "./shapes.ts";
 
 const COMMAND_VERSION = 1;
 
@@ -62,6 +62,8 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
       name: isText,
       producerId: isNumber,
       producerEpoch: isNumber,
+      fromId: isNumberOrMinusOne,
+      fromEpoch: isNumberOrMinusOne,
       forgets: isNullOr(isText),
       timestampMs: isTimestamp,
     },

@@ -48,4 +48,10 @@ export {
   type ReplicaEnd,
   decideElections,
 } from "./election-decisions.ts";
+export {
+  type NamedProducerWish,
+  type ProducerIdsWish,
+  decideNamedProducer,
+  decideProducerIds,
+} from "./producer-decisions.ts";
 export { decideBrokerConfigs, decideTopicConfigs } from "./config-decisions.ts";

@@ -133,7 +133,7 @@ const FENCED_FOR = isNullOr(isOneOf("session", "refused", "shutdown", "replaced"
 const NODES = isListOf(isNumber);
 const PARTITION = isTuple(NODES, NODES, NODES, isNumber, isNullOr(isNumber), isNumber, isNumber, isNumberOrMinusOne);
 
-const NAMED_PRODUCER = isTuple(isText, isNumber, isNumber, isTimestamp);
+const NAMED_PRODUCER = isTuple(isText, isNumber, isNumber, isNumberOrMinusOne, isNumberOrMinusOne, isTimestamp);
 
 function fieldsOf(broker: Fields): Fields {
   return {
@@ -163,7 +163,14 @@ const FORMATS: readonly Fields[] = [fieldsOf(BROKER_V1), fieldsOf({ ...BROKER_V1
 
 type StoredTopic = Omit<TopicImage, "partitions"> & { readonly partitions: readonly PartitionTuple[] };
 type StoredBroker = Omit<BrokerImage, "fencedFor"> & { readonly fencedFor?: BrokerImage["fencedFor"] };
-type StoredProducer = readonly [name: string, producerId: number, producerEpoch: number, usedMs: number];
+type StoredProducer = readonly [
+  name: string,
+  producerId: number,
+  producerEpoch: number,
+  fromId: number,
+  fromEpoch: number,
+  usedMs: number,
+];
 type Stored = Omit<SnapshotParts, "topics" | "brokers" | "producerIds"> & {
   readonly producerIds: Omit<ProducerIdsParts, "named"> & { readonly named: readonly StoredProducer[] };
   readonly topics: readonly StoredTopic[];
@@ -175,10 +182,12 @@ export function decodeSnapshot(bytes: Uint8Array, supported: VersionRange): Snap
   const stored = checkedSnapshot(parsed(utf8Decode(bytes)), supported);
   const topics = stored.topics.map((topic) => ({ ...topic, partitions: topic.partitions.map(partitionOfTuple) }));
   const brokers = stored.brokers.map((broker) => ({ ...broker, fencedFor: broker.fencedFor ?? null }));
-  const named = stored.producerIds.named.map(([name, producerId, producerEpoch, usedMs]) => ({
+  const named = stored.producerIds.named.map(([name, producerId, producerEpoch, fromId, fromEpoch, usedMs]) => ({
     name,
     producerId,
     producerEpoch,
+    fromId,
+    fromEpoch,
     usedMs,
   }));
   const parts: SnapshotParts = { ...stored, topics, brokers, producerIds: { ...stored.producerIds, named } };

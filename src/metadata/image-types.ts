@@ -90,6 +90,9 @@ export interface NamedProducerImage {
   readonly producerId: number;
   /** The only one that anything is taken of. */
   readonly producerEpoch: number;
+  /** What it went on from, when it got its epoch; -1: it began. Asked for again from there, the answer was lost. */
+  readonly fromId: number;
+  readonly fromEpoch: number;
   /** When it last got an epoch. */
   readonly usedMs: number;
 }

@@ -319,7 +319,7 @@ export class MetadataImage extends ImageTables {
   }
 
   #nameProducer(index: number, record: NamedProducerRecord): void {
-    const { name, producerId, producerEpoch, forgets, timestampMs } = record;
+    const { name, producerId, producerEpoch, fromId, fromEpoch, forgets, timestampMs } = record;
     const known = this.producers.byName(name);
     const isSame = known?.producerId === producerId;
     const isNext = producerId === this.producers.nextNamedId && producerEpoch === 0;
@@ -328,7 +328,7 @@ export class MetadataImage extends ImageTables {
     if (producerEpoch > PRODUCER_EPOCH_MAX || (forgets !== null && this.producers.byName(forgets) === undefined))
       throw misfit(index, `producer ${name}: no such epoch, or name to be forgotten`);
     if (forgets !== null) this.producers.forget(forgets);
-    this.producers.put({ name, producerId, producerEpoch, usedMs: timestampMs });
+    this.producers.put({ name, producerId, producerEpoch, fromId, fromEpoch, usedMs: timestampMs });
   }
 
   #recoverUnsafely(index: number, { epochsRaisedBy }: UnsafeRecoveryRecord): void {

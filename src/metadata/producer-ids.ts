@@ -109,8 +109,8 @@ export class ProducerIds {
 }
 
 export function producerIdsText({ nextId, nextNamedId, named }: ProducerIdsParts): string {
-  const rows = named.map(({ name, producerId, producerEpoch, usedMs }) =>
-    JSON.stringify([name, producerId, producerEpoch, usedMs]),
+  const rows = named.map(({ name, producerId, producerEpoch, fromId, fromEpoch, usedMs }) =>
+    JSON.stringify([name, producerId, producerEpoch, fromId, fromEpoch, usedMs]),
   );
   return `{"nextId":${nextId},"nextNamedId":${nextNamedId},"named":[${rows.join(",")}]}`;
 }

@@ -215,6 +215,9 @@ export interface NamedProducerRecord {
   readonly name: string;
   readonly producerId: number;
   readonly producerEpoch: number;
+  /** What whoever asked went on from; -1: it began. */
+  readonly fromId: number;
+  readonly fromEpoch: number;
   /** A name that was not used for long, and that is forgotten to make room; null: there is room. */
   readonly forgets: string | null;
   readonly timestampMs: number;

@@ -200,6 +200,13 @@ export const brokerConfigSchema = z.strictObject({
     86_400,
     "How often the controller looks for partitions that their first replica could lead again. Seconds.",
   ),
+  "producer.names.max": count(10_000, 1, 100_000, "Bound: named producers that the cluster remembers."),
+  "producer.name.expiration.ms": duration(
+    7 * 86_400_000,
+    1_000,
+    365 * 86_400_000,
+    "A named producer that did not begin for this long makes room for a new name when there are producer.names.max of them; one that still runs is then fenced.",
+  ),
   "metadata.log.max.record.bytes.between.snapshots": bytes(
     20 * MiB,
     1 * KiB,

@@ -16,6 +16,11 @@ import type {
   UnregisterBrokerRequest,
 } from "../../wire/native/quorum-apis.ts";
 import type {
+  AllocateProducerIdsRequest,
+  AllocateProducerIdsResponse,
+  InitProducerIdResponse,
+} from "../../wire/native/producer-apis.ts";
+import type {
   AlterPartitionRequest,
   AlterPartitionResponse,
   ElectLeadersRequest,
@@ -25,11 +30,13 @@ import type { OwnReplica } from "../own-replica.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { Applied, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
 import { type BalanceOptions, Balancer } from "./balancer.ts";
+import { AppliedEnds } from "./applied-ends.ts";
 import { Damages } from "./damages.ts";
 import { Deletions } from "./deletions.ts";
 import { Departures } from "./departures.ts";
 import { IsrChanges } from "./isr-changes.ts";
 import { LeaderElections } from "./leader-elections.ts";
+import { type NamedInit, type ProducerNames, Producers } from "./producers.ts";
 import { Registrations } from "./registrations.ts";
 
 export interface ControllerDeps {
@@ -50,8 +57,11 @@ export interface ControllerOptions {
   readonly sessionMs: number;
   /** Default: every 2 s. */
   readonly balance?: BalanceOptions;
+  /** Default: 10,000, a week. */
+  readonly producerNames?: ProducerNames;
 }
 
+const PRODUCER_NAMES: ProducerNames = { namesMax: 10_000, expirationMs: 7 * 86_400_000 };
 const BALANCE: BalanceOptions = { isEnabled: true, everyMs: 2_000 };
 
 /** Sessions are looked at twice in each interval. */
@@ -67,7 +77,9 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   readonly #registrations: Registrations;
   readonly #deletions: Deletions;
   readonly #damages: Damages;
+  readonly #applied: AppliedEnds;
   readonly #departures: Departures;
+  readonly #producers: Producers;
   readonly #isrChanges: IsrChanges;
   readonly #elections: LeaderElections;
   readonly #balancer: Balancer;
@@ -91,7 +103,10 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     const run = (work: Promise<unknown>) => this.#run(work);
     this.#deletions = new Deletions({ quorum, run });
     this.#damages = new Damages({ quorum, logger });
-    this.#departures = new Departures(options.nodeId);
+    this.#applied = new AppliedEnds(deps, options.nodeId);
+    this.#departures = new Departures(this.#applied);
+    const applied = this.#applied;
+    this.#producers = new Producers({ quorum, applied, clock, logger }, options.producerNames ?? PRODUCER_NAMES);
     const isDamaged: Damages["isDamaged"] = (nodeId, ref) => this.#damages.isDamaged(nodeId, ref);
     const onMovedAway = (nodeId: NodeId) => this.#balancer.movedAway(nodeId);
     this.#isrChanges = new IsrChanges({ quorum, logger, run, isDamaged, onMovedAway });
@@ -109,6 +124,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
       sessions: this.#sessions,
       damages: this.#damages,
       departures: this.#departures,
+      applied,
       onUnfenced: (broker) => this.#unfenced(broker),
       onDropped: (nodeId, topicIds) => this.#deletions.reported(nodeId, topicIds),
       fence: (wish) => this.#fenceNow(wish),
@@ -186,6 +202,18 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     return this.#elections.elect(request);
   }
 
+  /** Rejects with OttlaError. */
+  async allocateProducerIds(request: AllocateProducerIdsRequest): Promise<AllocateProducerIdsResponse> {
+    this.#assertActive();
+    return this.#producers.allocate(request);
+  }
+
+  /** Rejects with OttlaError. */
+  async initProducer(request: NamedInit, timeoutMs: number): Promise<InitProducerIdResponse> {
+    this.#assertActive();
+    return this.#producers.init(request, timeoutMs);
+  }
+
   onControllerChanged(isController: boolean): void {
     if (isController === this.#isActive || this.#isStopped) return;
     this.#deps.logger.info(isController ? "controller_active" : "controller_resigned");
@@ -195,6 +223,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
 
   onApplied(applied: Applied): void {
     this.#deletions.onApplied(applied, this.#isActive);
+    this.#applied.look();
   }
 
   stop(): void {
@@ -215,6 +244,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     this.#registrations.begin();
     this.#damages.begin();
     this.#departures.begin();
+    this.#applied.begin();
     this.#balancer.begin();
     this.#deletions.begin();
     this.#wantBrokers();
@@ -232,6 +262,7 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
 
   #end(): void {
     this.#isActive = false;
+    this.#applied.end();
     this.#tick?.cancel();
     this.#due.clear();
     this.#refused.clear();

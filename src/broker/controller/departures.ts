@@ -1,6 +1,7 @@
 // Brokers that stop in order: one that leads nothing any more may go once all others know it, so that clients find the new leaders at once.
 import type { BrokerImage, MetadataImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
+import type { AppliedEnds } from "./applied-ends.ts";
 
 /** One that does not come forward with its metadata holds up nobody for longer. */
 const WAIT_MS = 1_000;
@@ -13,27 +14,23 @@ interface Departure {
 }
 
 export class Departures {
-  readonly #self: NodeId;
-  /** How far each broker has applied the metadata log, as it last told. */
-  readonly #applied = new Map<NodeId, { readonly brokerEpoch: number; readonly end: number }>();
+  readonly #applied: Pick<AppliedEnds, "isKnown">;
   readonly #leaving = new Map<NodeId, Departure>();
 
-  constructor(self: NodeId) {
-    this.#self = self;
+  constructor(applied: Pick<AppliedEnds, "isKnown">) {
+    this.#applied = applied;
   }
 
   begin(): void {
-    this.#applied.clear();
     this.#leaving.clear();
   }
 
   forget(nodeId: NodeId): void {
-    this.#applied.delete(nodeId);
     this.#leaving.delete(nodeId);
   }
 
-  applied(nodeId: NodeId, brokerEpoch: number, end: number): void {
-    this.#applied.set(nodeId, { brokerEpoch, end });
+  /** It is heard of in this epoch. */
+  heard(nodeId: NodeId, brokerEpoch: number): void {
     if (this.#leaving.get(nodeId)?.brokerEpoch !== brokerEpoch) this.#leaving.delete(nodeId);
   }
 
@@ -45,12 +42,6 @@ export class Departures {
       this.#leaving.set(nodeId, departure);
     }
     const { end, sinceMs } = departure;
-    if (nowMs - sinceMs >= WAIT_MS) return true;
-    for (const [other, epoch] of image.active) {
-      if (other === nodeId || other === this.#self) continue;
-      const known = this.#applied.get(other);
-      if (known?.brokerEpoch !== epoch || known.end < end) return false;
-    }
-    return true;
+    return nowMs - sinceMs >= WAIT_MS || this.#applied.isKnown(end, nodeId);
   }
 }

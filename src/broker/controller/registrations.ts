@@ -22,6 +22,7 @@ import type {
 } from "../../wire/native/quorum-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
 import type { MetadataQuorum } from "../quorum/types.ts";
+import type { AppliedEnds } from "./applied-ends.ts";
 import type { Damages } from "./damages.ts";
 import type { Departures } from "./departures.ts";
 
@@ -34,6 +35,7 @@ export interface RegistrationsDeps {
   readonly sessions: Sessions;
   readonly damages: Damages;
   readonly departures: Departures;
+  readonly applied: Pick<AppliedEnds, "told" | "forget">;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Runs work that nobody waits for. */
@@ -138,17 +140,19 @@ export class Registrations {
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
     this.#deps.damages.forget(nodeId);
     this.#deps.departures.forget(nodeId);
+    this.#deps.applied.forget(nodeId);
     this.#low.delete(nodeId);
     logger.info("broker_unregistered", { nodeId, isForced });
   }
 
   async heartbeat(request: BrokerHeartbeatRequest): Promise<BrokerHeartbeatResponse> {
     const { nodeId } = request;
-    const { sessions, clock, departures, damages, onDropped, run } = this.#deps;
+    const { sessions, clock, departures, applied, damages, onDropped, run } = this.#deps;
     this.#inEpoch(request);
     sessions.heard(nodeId, clock.monoMs());
     this.heard(nodeId);
-    departures.applied(nodeId, request.brokerEpoch, request.appliedEnd);
+    departures.heard(nodeId, request.brokerEpoch);
+    applied.told(nodeId, request.brokerEpoch, request.appliedEnd);
     if (request.isLowOnSpace) this.#low.add(nodeId);
     else this.#low.delete(nodeId);
     onDropped(nodeId, request.droppedTopics);

@@ -4,6 +4,8 @@
 import { keepable } from "../../base/bytes.ts";
 import type { LeaderEpoch, Offset } from "../../model/ids.ts";
 import { baseOffsetAt, checkStoredBatch, type Crc32c, lastOffsetAt, leaderEpochAt } from "../../model/record-batch.ts";
+import { baseSequenceAt, producerEpochAt, producerIdAt } from "../../model/record-batch.ts";
+import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { FetchedBatch } from "../../replication/types.ts";
 
 /** Longest run of several batches: what one read of the log then finds in one piece. A longer single batch is a run of its own. */
@@ -18,6 +20,7 @@ interface OpenRun {
   baseOffset: number;
   lastOffset: number;
   epoch: number;
+  sequenced: SequencedBatch[];
 }
 
 /**
@@ -44,7 +47,18 @@ export function addRuns(runs: FetchedRun[], body: Uint8Array, checksum: Crc32c):
       open.lastOffset = lastOffset;
     } else {
       if (open !== undefined) runs.push(closed(open, bytes, at));
-      open = { startsAt: at, baseOffset, lastOffset, epoch };
+      open = { startsAt: at, baseOffset, lastOffset, epoch, sequenced: [] };
+    }
+    const producerId = producerIdAt(bytes, at);
+    if (producerId >= 0) {
+      const producerEpoch = producerEpochAt(bytes, at);
+      open.sequenced.push({
+        producerId,
+        producerEpoch,
+        baseSequence: baseSequenceAt(bytes, at),
+        baseOffset,
+        lastOffset,
+      });
     }
     at = next;
   }
@@ -58,7 +72,7 @@ function closed(run: OpenRun, bytes: Uint8Array, end: number): FetchedRun {
     baseOffset: run.baseOffset as Offset,
     lastOffset: run.lastOffset as Offset,
     epoch: run.epoch as LeaderEpoch,
-    sequenced: [],
+    sequenced: run.sequenced,
     body: isWhole ? bytes : bytes.subarray(run.startsAt, end),
   };
 }

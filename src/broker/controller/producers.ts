@@ -1,0 +1,77 @@
+// The controller's side of producer ids: blocks for brokers (P-17), and named producers, whose predecessors are fenced everywhere before the
+// answer is given (invariant 24).
+import { type Decision, decideNamedProducer, decideProducerIds } from "../../metadata/controller.ts";
+import { OttlaError } from "../../model/errors.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Logger } from "../../ports/logger.ts";
+import type {
+  AllocateProducerIdsRequest,
+  AllocateProducerIdsResponse,
+  InitProducerIdRequest,
+  InitProducerIdResponse,
+} from "../../wire/native/producer-apis.ts";
+import type { MetadataQuorum } from "../quorum/types.ts";
+import type { AppliedEnds } from "./applied-ends.ts";
+
+export interface ProducersDeps {
+  readonly quorum: Pick<MetadataQuorum, "image" | "propose">;
+  readonly applied: Pick<AppliedEnds, "whenKnown">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface ProducerNames {
+  readonly namesMax: number;
+  readonly expirationMs: number;
+}
+
+export interface NamedInit extends InitProducerIdRequest {
+  readonly name: string;
+}
+
+export class Producers {
+  readonly #deps: ProducersDeps;
+  readonly #names: ProducerNames;
+
+  constructor(deps: ProducersDeps, names: ProducerNames) {
+    this.#deps = deps;
+    this.#names = names;
+  }
+
+  /** Rejects with OttlaError. */
+  async allocate(request: AllocateProducerIdsRequest): Promise<AllocateProducerIdsResponse> {
+    const decision = assertTaken(await this.#deps.quorum.propose((image) => decideProducerIds(image, request)));
+    const [record] = decision.records;
+    if (record?.type !== "producer-ids") throw new OttlaError("UNKNOWN_SERVER_ERROR", "a block of ids is one record");
+    const { firstId, count } = record;
+    this.#deps.logger.debug("producer_ids_given", { nodeId: request.nodeId, firstId, count });
+    return { firstId, count };
+  }
+
+  /**
+   * Rejects with OttlaError. Answered when every unfenced broker has applied the record: from then on nobody appends anything of an older epoch. One
+   * that does not answer is waited for until it is fenced.
+   */
+  async init({ name, producerId, producerEpoch }: NamedInit, timeoutMs: number): Promise<InitProducerIdResponse> {
+    const { quorum, applied, clock, logger } = this.#deps;
+    let granted: InitProducerIdResponse | undefined;
+    const decision = assertTaken(
+      await quorum.propose((image) => {
+        const wish = { name, producerId, producerEpoch, nowMs: clock.wallMs(), ...this.#names };
+        const decided = decideNamedProducer(image, wish);
+        granted = decided.granted;
+        return decided.decision;
+      }),
+    );
+    if (granted === undefined) throw new OttlaError("UNKNOWN_SERVER_ERROR", "a named producer is granted an epoch");
+    const { producerId: id, producerEpoch: epoch } = granted;
+    if (decision.records.length > 0) logger.info("producer_named", { name, producerId: id, producerEpoch: epoch });
+    await applied.whenKnown(quorum.image.endOffset, timeoutMs);
+    return { producerId: id, producerEpoch: epoch };
+  }
+}
+
+function assertTaken(decision: Decision): Extract<Decision, { kind: "records" }> {
+  if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
+  return decision;
+}
