@@ -27,6 +27,7 @@ const ALLOWED = {
     "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage", "broker", "client",
     "platform", "node", "npm:commander", "npm:jsonc-parser",
   ],
+  "test-cluster": ["base", "model", "ports", "raft", "broker", "client", "platform", "cli", "node"],
 };
 
 /** Single files that may import one package more than their folder. */

@@ -7,6 +7,7 @@ import type { BrokerConfig } from "./model/config.ts";
 import { OttlaError } from "./model/errors.ts";
 import type { Logger } from "./ports/logger.ts";
 import type { Timers } from "./ports/timers.ts";
+import type { TestCluster, TestClusterOptions } from "./test-cluster/types.ts";
 
 export type {
   Acks,
@@ -59,6 +60,13 @@ export { ERRORS, OttlaError } from "./model/errors.ts";
 export type { ErrorName, ErrorRow, Outcome } from "./model/errors.ts";
 export type { CompressionName } from "./ports/codecs.ts";
 export type { Logger } from "./ports/logger.ts";
+export type {
+  TestBroker,
+  TestBrokerState,
+  TestCluster,
+  TestClusterOptions,
+  WaitOptions,
+} from "./test-cluster/types.ts";
 
 export interface LibraryOptions {
   /** Default: says nothing. */
@@ -168,6 +176,15 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
       return closing;
     },
   };
+}
+
+/**
+ * A whole cluster in this process, for tests: real brokers on free ports of 127.0.0.1, in memory unless a directory is given, that can be killed,
+ * paused and started again. Resolves when all of them serve.
+ */
+export async function testCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
+  const { openTestCluster } = await import("./test-cluster/test-cluster.ts");
+  return openTestCluster(options, { connect, silentLogger });
 }
 
 async function startUnless(signal: AbortSignal | undefined, broker: Pick<Broker, "start" | "stop">): Promise<void> {

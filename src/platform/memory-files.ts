@@ -13,7 +13,7 @@ const PAGE_BYTES = 64 * 1024;
 
 /** Bytes by page; a page that was never written takes no memory and reads as zeros. */
 class MemoryFile {
-  readonly kind = "file";
+  readonly kind = "file" as const;
   readonly #disk: Usage;
   #pages: (Uint8Array | undefined)[] = [];
   #sizeBytes = 0;
@@ -97,7 +97,7 @@ class MemoryFile {
 }
 
 class MemoryDirectory {
-  readonly kind = "directory";
+  readonly kind = "directory" as const;
   readonly entries = new Map<string, MemoryFile | MemoryDirectory>();
   isLocked = false;
 }

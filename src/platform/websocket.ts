@@ -52,7 +52,17 @@ export interface WebSocketTransportOptions {
    * protection (RFC 6455, 10.3), random to others.
    */
   readonly masking?: "random" | "zero" | "auto";
+  /** What asks for an answer before there is a connection passes here: a node that is paused within its process gives none. Default: open. */
+  readonly gate?: Gate;
 }
+
+export interface Gate {
+  readonly isHeld: boolean;
+  /** Runs it now or later, or never: then `dropped` is called. */
+  run(work: () => void, dropped: () => void): void;
+}
+
+const OPEN_GATE: Gate = { isHeld: false, run: (work) => work() };
 
 type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler" | "advertisedAddress">> &
   Pick<WebSocketTransportOptions, "httpHandler" | "advertisedAddress">;
@@ -76,6 +86,7 @@ export function createWebSocketTransport(options: WebSocketTransportOptions = {}
     unsentBytesMax: 32 * MiB,
     heartbeatMs: 20_000,
     masking: "auto",
+    gate: OPEN_GATE,
     ...options,
   });
   return transport;
@@ -112,7 +123,7 @@ class WebSocketTransport implements MessageTransport {
   }
 
   #serve(server: Server, host: string, onConnection: (connection: MessageConnection) => void): void {
-    const { httpHandler, onDropped, onFilesShort, connectionsMax, advertisedAddress } = this.#settings;
+    const { httpHandler, onDropped, onFilesShort, connectionsMax, advertisedAddress, gate } = this.#settings;
     const ownHosts = new Set([host.toLowerCase(), ...(advertisedAddress ? [hostNameOf(advertisedAddress)] : [])]);
     const files = new FileWatch(onFilesShort);
     const upgrader = new WebSocketServer({
@@ -134,12 +145,17 @@ class WebSocketTransport implements MessageTransport {
     server.on("connection", () => files.opened());
     server.on("drop", (peer?: DropArgument) => onDropped(peer?.remoteAddress ?? "?", `${FULL.code}: ${FULL.about}`));
     // The handler's failures are answered inside: answerHttp never rejects.
-    server.on("request", (request, response) => void answerHttp(request, response, httpHandler));
+    server.on("request", (request, response) =>
+      gate.run(
+        () => void answerHttp(request, response, httpHandler),
+        () => request.socket.destroy(),
+      ),
+    );
     server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
       if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
       else refuse(socket, NOT_HTTP, (socket as Socket).remoteAddress);
     });
-    server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
       const fault = open.size >= connectionsMax ? FULL : upgradeFault(request, ownHosts);
       if (fault !== undefined) return refuse(socket, fault, request.socket.remoteAddress);
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
@@ -150,7 +166,13 @@ class WebSocketTransport implements MessageTransport {
         open.add(connection);
         onConnection(connection);
       });
-    });
+    };
+    server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      gate.run(
+        () => upgrade(request, socket, head),
+        () => socket.destroy(),
+      ),
+    );
   }
 
   async connect(address: string): Promise<MessageConnection> {
@@ -214,6 +236,7 @@ class WebSocketTransport implements MessageTransport {
   }
 
   #beat(): void {
+    if (this.#settings.gate.isHeld) return;
     for (const connection of this.#connections) connection.beat();
   }
 

@@ -1,0 +1,214 @@
+// testCluster(): several brokers in the caller's process, over real sockets on loopback, on disks in memory or in a directory.
+import { present } from "../base/assert.ts";
+import { resolveConfig } from "../cli/config-file.ts";
+import { aText, anInteger, anObject, type Check, type Checks, checkOptions, invalid } from "../client/options.ts";
+import type { Client, ConnectOptions } from "../client/types.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { createFiles } from "../platform/files.ts";
+import { createMemoryFiles } from "../platform/memory-files.ts";
+import type { Logger } from "../ports/logger.ts";
+import type { RaftSettings } from "../raft/settings.ts";
+import { Outlook } from "./outlook.ts";
+import { drawPorts, HOST } from "./ports.ts";
+import { TestNode } from "./test-node.ts";
+import type { TestBroker, TestCluster, TestClusterOptions, WaitOptions } from "./types.ts";
+
+const MiB = 1024 * 1024;
+const MEMORY_BYTES = 1024 * MiB;
+const NODES_MAX = 9;
+/** Another program may take a port between the look and the start. */
+const STARTS_MAX = 5;
+
+/** Under what the caller gives. docs/testing.md explains them. */
+const DEFAULTS = {
+  "broker.heartbeat.interval.ms": 100,
+  "broker.session.timeout.ms": 1_500,
+  "replica.fetch.backoff.ms": 100,
+  "leader.imbalance.check.interval.seconds": 1,
+  "shutdown.timeout.ms": 5_000,
+  "connections.max": 1_000,
+  "open.files.max": 256,
+};
+const MEMORY_DEFAULTS = { "disk.low.space.bytes": 16 * MiB, "disk.reserve.bytes": 0 };
+
+const OWN_KEYS = ["node.id", "data.dir", "listeners", "advertised.listeners", "controller.quorum.voters"];
+
+const aConfig: Check = (value) => {
+  if (anObject(value) !== undefined) return anObject(value);
+  const own = OWN_KEYS.find((key) => Object.hasOwn(value as object, key));
+  return own === undefined
+    ? undefined
+    : `the keys of docs/configuration.md but ${own}, which a test cluster sets itself`;
+};
+
+const CHECKS: Checks<TestClusterOptions> = {
+  nodes: anInteger(1, NODES_MAX),
+  directory: aText,
+  config: aConfig,
+  topics: anObject,
+  logger: anObject,
+};
+
+export interface TestClusterParts {
+  readonly connect: (options: ConnectOptions) => Promise<Client>;
+  readonly silentLogger: Logger;
+}
+
+export async function openTestCluster(options: TestClusterOptions, parts: TestClusterParts): Promise<TestCluster> {
+  checkOptions("testCluster", options, CHECKS);
+  const nodes = await startedNodes(options, options.logger ?? parts.silentLogger);
+  const cluster = new InProcessCluster(nodes, parts.connect);
+  try {
+    await cluster.createTopics(options.topics ?? {});
+    return cluster;
+  } catch (thrown) {
+    await cluster.close();
+    throw thrown;
+  }
+}
+
+async function startedNodes(options: TestClusterOptions, logger: Logger): Promise<TestNode[]> {
+  for (let attempt = 1; ; attempt++) {
+    const nodes = makeNodes(options, logger, await drawPorts(options.nodes ?? 3));
+    const started = await Promise.allSettled(nodes.map((node) => node.start()));
+    const refusals = started.filter((outcome) => outcome.status === "rejected");
+    if (refusals.length === 0) return nodes;
+    await Promise.all(nodes.map((node) => node.cut()));
+    const errors = refusals.map(({ reason }) => asOttlaError(reason));
+    const isTaken = ({ code }: OttlaError) => code === "PORT_IN_USE";
+    if (!errors.every(isTaken) || attempt === STARTS_MAX)
+      throw errors.find((error) => !isTaken(error)) ?? present(errors[0], "the error");
+  }
+}
+
+function makeNodes(options: TestClusterOptions, logger: Logger, ports: readonly number[]): TestNode[] {
+  const { directory } = options;
+  const addressOf = (port: number) => `${HOST}:${port}`;
+  const voters = ports.map((port, index) => `${index + 1}@${addressOf(port)}`).join(",");
+  return ports.map((port, index) => {
+    const id = index + 1;
+    const settings = {
+      ...DEFAULTS,
+      ...(directory === undefined ? MEMORY_DEFAULTS : {}),
+      ...options.config,
+      "node.id": id,
+      "data.dir": `${directory ?? "memory"}/node-${id}`,
+      listeners: `ws://${addressOf(port)}`,
+      "controller.quorum.voters": voters,
+    };
+    const origin = "testCluster: config";
+    const { config } = resolveConfig([
+      new Map(Object.entries(settings).map(([key, value]) => [key, { value, origin }] as const)),
+    ]);
+    return new TestNode({
+      config,
+      address: addressOf(port),
+      files: directory === undefined ? createMemoryFiles(MEMORY_BYTES) : createFiles(),
+      logger: logger.child({ node: id }),
+      raftSettings: raftSettings(id),
+    });
+  });
+}
+
+/** The first node asks for votes before the others would: no election is split at the start. */
+function raftSettings(id: number): Partial<RaftSettings> {
+  return id === 1 ? { coldTicksMin: 1, coldTicksMax: 1 } : {};
+}
+
+class InProcessCluster implements TestCluster {
+  readonly #nodes: readonly TestNode[];
+  readonly #connect: TestClusterParts["connect"];
+  readonly #clients = new Set<Client>();
+  readonly #outlook: Outlook;
+  #closing: Promise<void> | undefined;
+
+  constructor(nodes: readonly TestNode[], connect: TestClusterParts["connect"]) {
+    this.#nodes = nodes;
+    this.#connect = connect;
+    this.#outlook = new Outlook(nodes, () => this.connect({ clientId: "test-cluster" }));
+  }
+
+  get brokers(): readonly TestBroker[] {
+    return this.#nodes.map(({ id, address, state, failure }) => ({ id, address, state, failure }));
+  }
+
+  async createTopics(topics: NonNullable<TestClusterOptions["topics"]>): Promise<void> {
+    await this.#outlook.createTopics(topics);
+  }
+
+  async connect(options: Omit<ConnectOptions, "brokers"> = {}): Promise<Client> {
+    this.#checkOpen();
+    const client = await this.#connect({ ...options, brokers: this.#nodes.map(({ address }) => address) });
+    if (this.#closing !== undefined) await client.close({ timeoutMs: 0 });
+    this.#checkOpen();
+    this.#clients.add(client);
+    return client;
+  }
+
+  async kill(nodeId: number): Promise<void> {
+    await this.#node(nodeId).kill();
+  }
+
+  async pause(nodeId: number): Promise<void> {
+    this.#node(nodeId).pause();
+  }
+
+  async resume(nodeId: number): Promise<void> {
+    this.#node(nodeId).resume();
+  }
+
+  async stop(nodeId: number): Promise<void> {
+    await this.#node(nodeId).stop();
+  }
+
+  async start(nodeId: number): Promise<void> {
+    await this.#node(nodeId).start();
+  }
+
+  async restart(nodeId: number): Promise<void> {
+    const node = this.#node(nodeId);
+    if (!["killed", "stopped", "failed"].includes(node.state)) await node.stop();
+    await node.start();
+  }
+
+  async leaderOf(topic: string, partition = 0, options: WaitOptions = {}): Promise<number> {
+    this.#checkOpen();
+    return this.#outlook.leaderOf(topic, partition, options);
+  }
+
+  async controller(options: WaitOptions = {}): Promise<number> {
+    this.#checkOpen();
+    return this.#outlook.controller(options);
+  }
+
+  async waitUntilInSync(options: WaitOptions = {}): Promise<void> {
+    this.#checkOpen();
+    await this.#outlook.waitUntilInSync(options);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#outlook.close();
+    await Promise.allSettled([...this.#clients].map((client) => client.close({ timeoutMs: 0 })));
+    await Promise.all(this.#nodes.map((node) => node.cut()));
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new OttlaError("CLOSED", "the test cluster has been closed");
+  }
+
+  #node(nodeId: number): TestNode {
+    this.#checkOpen();
+    const isKnown = Number.isInteger(nodeId) && nodeId >= 1 && nodeId <= this.#nodes.length;
+    if (!isKnown) throw invalid("nodeId", `a node of the test cluster, 1 to ${this.#nodes.length}`, nodeId);
+    return present(this.#nodes[nodeId - 1], "the node");
+  }
+}
