@@ -4,6 +4,7 @@ import { utf8Encode } from "../../src/base/bytes.ts";
 import { type Broker, type BrokerDeps, createBroker } from "../../src/broker/broker.ts";
 import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
 import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
+import type { ProducerFields } from "../../src/model/batch-header.ts";
 import type { TopicId } from "../../src/model/ids.ts";
 import { RecordBatchBuilder } from "../../src/model/records.ts";
 import type { Counter, Gauge, Histogram, Metrics } from "../../src/ports/metrics.ts";
@@ -410,7 +411,7 @@ function answerOf<K extends ApiKey>(parts: readonly DecodedResponse[]): Answer<K
 /** A batch of records with these values. */
 export function batchOf(
   values: readonly string[],
-  options: { readonly padBytes?: number; readonly timestamp?: number } = {},
+  options: { readonly padBytes?: number; readonly timestamp?: number; readonly producer?: ProducerFields } = {},
 ): Uint8Array {
   const builder = new RecordBatchBuilder({ limitBytes: 2 ** 26 });
   const pad = "x".repeat(options.padBytes ?? 0);
@@ -419,7 +420,9 @@ export function batchOf(
     if (!builder.tryAppend({ key: null, value: utf8Encode(value + pad), headers: [], timestamp }))
       throw new Error("does not fit");
   });
-  return builder.build({ compression: "none", codecs: host.codecs, checksum: host.checksum });
+  const { producer } = options;
+  const numbered = producer === undefined ? {} : { producer };
+  return builder.build({ compression: "none", codecs: host.codecs, checksum: host.checksum, ...numbered });
 }
 
 /** An object whose properties are asked for anew each time. */
