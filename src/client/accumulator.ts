@@ -4,6 +4,7 @@ import { present } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
 import type { Rng } from "../base/rng.ts";
 import { OttlaError } from "../model/errors.ts";
+import { sealBatch, setProducer } from "../model/record-batch.ts";
 import { RecordBatchBuilder } from "../model/records.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Codecs, CompressionName } from "../ports/codecs.ts";
@@ -12,13 +13,16 @@ import type { PartitionMetadata, TopicMetadata } from "../wire/native/apis.ts";
 import type { Alarm, Alarms } from "../link/alarms.ts";
 import type { Generation } from "./flush-tracker.ts";
 import type { NormalRecord } from "./outgoing.ts";
-import { type BatchWaiter, Lane, ProduceBatch } from "./produce-batch.ts";
+import { Lane } from "./lane.ts";
+import { type BatchWaiter, ProduceBatch } from "./produce-batch.ts";
+import type { Stamp } from "./sequences.ts";
 import { isLost } from "./unreadable.ts";
 
 export interface AccumulatorOptions {
   readonly lingerMs: number;
   readonly batchBytes: number;
   readonly compression: CompressionName;
+  readonly idempotent: boolean;
   readonly partitioner: (key: Uint8Array, partitionCount: number) => number;
 }
 
@@ -67,7 +71,7 @@ export class Accumulator {
   readonly #lingering = new Ring<ProduceBatch>();
   #lingerAlarm: Alarm | undefined;
   #isDeferred = false;
-  #sequence = 0;
+  #order = 0;
   #bufferedBytes = 0;
 
   constructor(deps: AccumulatorDeps, options: AccumulatorOptions, events: AccumulatorEvents) {
@@ -85,7 +89,7 @@ export class Accumulator {
   append(topic: TopicMetadata, record: PlacedRecord): void {
     const lanes = topic === this.#lastTopic && this.#lastLanes !== undefined ? this.#lastLanes : this.#lanesOf(topic);
     const partition = this.#choosePartition(topic, record, lanes);
-    const lane = (lanes.lanes[slotOf(partition, record.acks)] ??= new Lane(topic.name, partition, record.acks));
+    const lane = this.#laneOf(topic.name, lanes, partition, record.acks);
     if (lane.open !== undefined) {
       if (this.#tryAppend(lane.open, record)) return;
       this.#makeDue(lane.open);
@@ -99,9 +103,9 @@ export class Accumulator {
     this.#appendFirst(topic, lane, record);
   }
 
-  /** Makes the batch's bytes; it takes no more records. May throw what compression throws. */
-  seal(batch: ProduceBatch, maxBytes: number): Uint8Array {
-    if (batch.bytes !== undefined) return batch.bytes;
+  /** Makes the batch's bytes, with these numbers; it takes no more records. May throw what compression throws. */
+  seal(batch: ProduceBatch, maxBytes: number, producer?: Stamp): Uint8Array {
+    if (batch.bytes !== undefined) return this.#stamped(batch, batch.bytes, producer);
     const builder = present(batch.builder, "the builder of an open batch");
     if (batch.lane.open === batch) batch.lane.open = undefined;
     batch.state = "sealed";
@@ -112,12 +116,25 @@ export class Accumulator {
     // Only an answer tells that the bytes have left: without one the builder's buffer could not be used again.
     const mayBeView = batch.lane.acks !== 0;
     const { compression } = this.#options;
-    batch.bytes = builder.build({ compression, codecs, checksum, maxBytes, mayBeView });
+    const numbers = producer === undefined ? {} : { producer };
+    batch.bytes = builder.build({ compression, codecs, checksum, maxBytes, mayBeView, ...numbers });
+    batch.stamp = producer;
     if (!builder.owns(batch.bytes)) {
       batch.builder = undefined;
       this.#recycle(batch, builder);
     }
     return batch.bytes;
+  }
+
+  /** A connection that the batch was sent over may still hold its bytes: other numbers go into a copy. */
+  #stamped(batch: ProduceBatch, bytes: Uint8Array, producer: Stamp | undefined): Uint8Array {
+    if (producer === undefined || isSame(batch.stamp, producer)) return bytes;
+    const own = batch.attempts === 0 ? bytes : bytes.slice();
+    setProducer(own, producer);
+    sealBatch(own, this.#deps.checksum);
+    batch.bytes = own;
+    batch.stamp = producer;
+    return own;
   }
 
   /** The batch's fate is known: its room is free again. */
@@ -149,7 +166,7 @@ export class Accumulator {
     const moved = lane.takeUnbound();
     for (const batch of moved) {
       const partition = this.#nextSticky(topic, lanes, lane.acks);
-      batch.lane = lanes.lanes[slotOf(partition, lane.acks)] ??= new Lane(topic.name, partition, lane.acks);
+      batch.lane = this.#laneOf(topic.name, lanes, partition, lane.acks);
       batch.isDue = true;
       batch.lane.push(batch);
     }
@@ -167,6 +184,11 @@ export class Accumulator {
     for (const { lanes } of this.#topics.values()) for (const lane of lanes) lane?.drain();
     this.#lingering.clear();
     this.#lingerAlarm?.cancel();
+  }
+
+  #laneOf(topic: string, { lanes }: TopicLanes, partition: number, acks: number): Lane {
+    const { idempotent } = this.#options;
+    return (lanes[slotOf(partition, acks)] ??= new Lane(topic, partition, { acks, idempotent }));
   }
 
   #lanesOf(topic: TopicMetadata): TopicLanes {
@@ -236,7 +258,7 @@ export class Accumulator {
     const isUsual = limitBytes === this.#options.batchBytes;
     const builder = (isUsual ? this.#builders.pop() : undefined) ?? new RecordBatchBuilder({ limitBytes });
     const createdMs = this.#deps.alarms.nowMs();
-    return new ProduceBatch(lane, { sequence: this.#sequence++, createdMs, generation, builder, isUsual });
+    return new ProduceBatch(lane, { order: this.#order++, createdMs, generation, builder, isUsual });
   }
 
   #linger(batch: ProduceBatch): void {
@@ -283,6 +305,12 @@ export class Accumulator {
     builder.reset();
     this.#builders.push(builder);
   }
+}
+
+function isSame(left: Stamp | undefined, right: Stamp): boolean {
+  const { producerId, producerEpoch, baseSequence } = right;
+  if (left?.producerId !== producerId || left.producerEpoch !== producerEpoch) return false;
+  return left.baseSequence === baseSequence;
 }
 
 const slotOf = (partition: number, acks: number): number => partition * 3 + (acks + 1);

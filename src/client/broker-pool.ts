@@ -94,6 +94,11 @@ export class BrokerPool {
     return [...this.#addressOfNode.keys()];
   }
 
+  /** undefined: no broker has told of one yet. */
+  get clusterId(): string | undefined {
+    return this.#clusterId;
+  }
+
   linkOfNode(nodeId: number): BrokerLink | undefined {
     const address = this.#addressOfNode.get(nodeId);
     return address === undefined ? undefined : this.#link(address);

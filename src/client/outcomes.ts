@@ -1,7 +1,7 @@
 // What became of a batch, put into the error that its sender is told.
 import { type ErrorName, OttlaError, type Outcome } from "../model/errors.ts";
 import type { PartitionMetadata } from "../wire/native/apis.ts";
-import type { Lane } from "./produce-batch.ts";
+import type { Lane } from "./lane.ts";
 
 /** The error, saying of which partition it is. */
 export function named({ topic, partition }: Lane, error: OttlaError): OttlaError {

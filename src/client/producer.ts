@@ -213,6 +213,7 @@ export class ProducerImpl implements Producer {
   async prepare(topic: string): Promise<TopicInfo> {
     if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
     checkTopicName(topic);
+    this.#expectNumbers();
     const metadata = await this.#context.metadata.get(topic);
     refuseDeleting(metadata);
     this.#prepared.add(topic);
@@ -254,7 +255,7 @@ export class ProducerImpl implements Producer {
       }
     }
     for (const batch of [...this.#inFlight]) {
-      const outcome = batch.state === "in-flight" ? "unknown" : "not appended";
+      const outcome = batch.isDoubtful ? "unknown" : "not appended";
       this.#settle(batch, { kind: "failed", error: withOutcome(closed, outcome) });
     }
     this.#accumulator.drain();
@@ -288,6 +289,7 @@ export class ProducerImpl implements Producer {
   /** Fetches the topic's metadata; its sends queue up meanwhile, each until its own deadline. */
   #load(topic: string): void {
     const queue = new Ring<PendingSend>();
+    this.#expectNumbers();
     this.#byTopic.set(topic, queue);
     this.#loadMetadata(topic, queue).then(
       () => {
@@ -300,6 +302,11 @@ export class ProducerImpl implements Producer {
         for (let send = queue.shift(); send !== undefined; send = queue.shift()) this.#rejectSend(send, failure);
       },
     );
+  }
+
+  /** The id comes while the topic is looked for. */
+  #expectNumbers(): void {
+    if (this.#options.idempotent && this.#acks === -1) this.#sender.prepare();
   }
 
   /** Tries for as long as somebody waits; that the topic does not exist must be certain. */

@@ -1,13 +1,16 @@
 // Carries due batches to the brokers that lead their partitions: several batches to a request, several requests in flight, and
 // decides what becomes of a batch that was refused.
 //
-// Order: the batches of one lane are sent in order, up to `maxInFlight` requests at once. One that is refused and sent again may
-// thus come after a later one that was already under way; from then on later ones wait (Lane.next). Only idempotence can do more.
-// With `maxInFlight` 1 a lane waits for its batch under way also when another broker leads by now: that one may yet be refused. It waits for
-// SLOW_ANSWER_MS; a batch that is refused after that is not sent again.
-// A batch whose outcome is unknown is never sent again: it could be there twice.
-import { Ring } from "../base/ring.ts";
-import { asOttlaError, OttlaError, type Outcome } from "../model/errors.ts";
+// A numbered lane (acks all of an idempotent producer) has at most five batches under way, all at one broker; what is refused or not answered is sent
+// again under its numbers, in order, until it is acknowledged or its time is up (sequences.ts). A broker that owes answers while another one leads by
+// now is waited for no longer: what it was sent is in doubt, and is sent to the new leader.
+//
+// The batches of other lanes are sent in order, up to `maxInFlight` requests at once. One that is refused and sent again may come after a later one
+// that was already under way; from then on later ones wait (Lane.next). With `maxInFlight` 1 such a lane waits for its batch under way also when
+// another broker leads by now: that one may yet be refused. It waits for SLOW_ANSWER_MS; a batch that is refused after that is not sent again. A
+// batch whose outcome is unknown is never sent again there: it could be there twice.
+import type { Ring } from "../base/ring.ts";
+import { asOttlaError, type ErrorName, OttlaError, type Outcome } from "../model/errors.ts";
 import {
   API,
   type PartitionMetadata,
@@ -21,10 +24,12 @@ import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
-import { LeaderLook } from "./leader-look.ts";
+import type { Lane } from "./lane.ts";
 import { partitionOf } from "./metadata-cache.ts";
+import { Numbering } from "./numbering.ts";
 import { answeredError, awaited, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
-import type { Lane, ProduceBatch } from "./produce-batch.ts";
+import type { ProduceBatch } from "./produce-batch.ts";
+import { ACKS_IN_TURN, isIdle, newTarget, type Outgoing, queueOf, takeLanes, type Target } from "./send-target.ts";
 import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLeaderless, isLost, noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
@@ -33,6 +38,7 @@ export interface SenderOptions {
   readonly requestTimeoutMs: number;
   readonly deliveryTimeoutMs: number;
   readonly maxInFlight: number;
+  readonly name?: string | undefined;
 }
 
 export type BatchFate =
@@ -45,29 +51,6 @@ const ENTRIES_MAX = 512;
 const SLOW_ANSWER_MS = 2_000;
 /** Looks again at a congested connection, should its drain not be told. */
 const CONGESTION_RECHECK_MS = 20;
-const ACKS_IN_TURN = [-1, 1, 0] as const;
-
-interface Target {
-  readonly nodeId: number;
-  readonly link: BrokerLink;
-  /** Lanes with something to send, by ACKS_IN_TURN. */
-  readonly queues: readonly Ring<Lane>[];
-  readonly unwatch: () => void;
-  /** Requests in flight, the oldest first; bound: `maxInFlight`. */
-  readonly inFlight: Set<Outgoing>;
-  readonly look: LeaderLook;
-  turn: number;
-  isPumpDeferred: boolean;
-  /** A connection is waited for since then. */
-  connectingSinceMs: number | undefined;
-  isCongested: boolean;
-}
-
-interface Outgoing {
-  readonly batches: ProduceBatch[];
-  readonly acks: number;
-  readonly sentMs: number;
-}
 
 /** Why a batch was not acknowledged. */
 interface Refusal {
@@ -83,6 +66,7 @@ export class Sender {
   readonly #settle: (batch: ProduceBatch, fate: BatchFate) => void;
   readonly #targets = new Map<BrokerLink, Target>();
   readonly #notes: WaitNotes;
+  readonly #numbering: Numbering;
   #isClosed = false;
 
   constructor(
@@ -95,6 +79,20 @@ export class Sender {
     this.#accumulator = parts.accumulator;
     this.#settle = parts.settle;
     this.#notes = new WaitNotes(context);
+    this.#numbering = new Numbering(context, options.name, {
+      onReady: (lane) => this.route(lane),
+      onHopeless: (lane, error) => this.#failAll(lane, error),
+      onLost: (batch, error) => this.#fail(batch, named(batch.lane, error)),
+      onWait: (lane, error) => {
+        lane.lastError = error;
+        this.#notes.waits(lane.topic, lane.partition, `no producer id: ${error.message}`);
+      },
+    });
+  }
+
+  /** Batches with numbers will come. */
+  prepare(): void {
+    this.#numbering.prepare();
   }
 
   /** Starts the batch's delivery timeout. */
@@ -104,15 +102,22 @@ export class Sender {
 
   /** Queues the lane at its leader if it has something to send. */
   route(lane: Lane): void {
-    if (this.#isClosed || lane.isQueued || lane.next() === undefined || this.#isHeld(lane)) return;
+    if (this.#isClosed || lane.isQueued || this.#nextOf(lane) === undefined) return;
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
     if (link === undefined || partition === undefined) return this.#block(lane, noLeader(lane.topic, partition));
+    if (isAway(lane, link)) return;
     const target = this.#target(link, partition.leader);
     lane.isQueued = true;
-    target.queues[ACKS_IN_TURN.indexOf(lane.acks as -1 | 0 | 1)]?.push(lane);
+    queueOf(target, lane).push(lane);
     this.#deferPump(target);
+  }
+
+  #nextOf(lane: Lane): ProduceBatch | undefined {
+    const { sequences } = lane;
+    if (sequences !== undefined) return this.#numbering.next(lane, sequences);
+    return this.#isHeld(lane) ? undefined : lane.next();
   }
 
   get #isOrdered(): boolean {
@@ -127,6 +132,7 @@ export class Sender {
   close(): void {
     this.#isClosed = true;
     this.#notes.close();
+    this.#numbering.close();
     for (const target of this.#targets.values()) {
       target.unwatch();
       target.look.close();
@@ -136,25 +142,11 @@ export class Sender {
   #target(link: BrokerLink, nodeId: number): Target {
     let target = this.#targets.get(link);
     if (target === undefined) {
-      const created: Target = {
-        nodeId,
-        link,
-        queues: ACKS_IN_TURN.map(() => new Ring<Lane>()),
-        unwatch: link.watch({ onDrain: () => this.#pump(created), onOpen: () => this.#pump(created) }),
-        inFlight: new Set(),
-        look: new LeaderLook(this.#context, {
-          link,
-          owesSinceMs: () => oldestOf(created)?.sentMs ?? created.connectingSinceMs,
-          topics: () => topicsOf(created),
-          onLooked: (silentMs) => this.#reroute(created, silentMs),
-        }),
-        turn: 0,
-        isPumpDeferred: false,
-        connectingSinceMs: undefined,
-        isCongested: false,
-      };
-      this.#targets.set(link, created);
-      target = created;
+      target = newTarget(this.#context, link, nodeId, {
+        pump: (created) => this.#pump(created),
+        onLooked: (created, silentMs) => this.#reroute(created, silentMs),
+      });
+      this.#targets.set(link, target);
     }
     return target;
   }
@@ -192,7 +184,7 @@ export class Sender {
 
   /** Makes a connection, or sends the lanes to where metadata then says. */
   #connect(target: Target): void {
-    if (target.connectingSinceMs !== undefined || target.queues.every((queue) => queue.length === 0)) return;
+    if (target.connectingSinceMs !== undefined || isIdle(target)) return;
     const sinceMs = this.#context.alarms.nowMs();
     target.connectingSinceMs = sinceMs;
     target.look.asked();
@@ -232,6 +224,7 @@ export class Sender {
       if (ready !== undefined) {
         if (batches.length > 0 && totalBytes + ready.bytes.length > LIMITS.LOGICAL_MESSAGE_BODY_BYTES) break;
         lane.take(ready.batch);
+        this.#numbering.sent(ready.batch);
         batches.push(ready.batch);
         totalBytes += ready.bytes.length;
       }
@@ -244,16 +237,16 @@ export class Sender {
   }
 
   #readyBatch(target: Target, lane: Lane): { batch: ProduceBatch; bytes: Uint8Array } | undefined {
-    const batch = lane.next();
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
-    if (batch === undefined || topic === undefined || partition === undefined) return undefined;
-    if (this.#isHeld(lane)) return undefined;
-    if (this.#context.pool.linkOfNode(partition.leader) !== target.link) return undefined;
+    if (topic === undefined || partition === undefined) return undefined;
+    if (this.#context.pool.linkOfNode(partition.leader) !== target.link || isAway(lane, target.link)) return undefined;
+    const batch = this.#nextOf(lane);
+    if (batch === undefined) return undefined;
     try {
-      return { batch, bytes: this.#accumulator.seal(batch, topic.maxMessageBytes) };
+      return { batch, bytes: this.#accumulator.seal(batch, topic.maxMessageBytes, this.#numbering.stampOf(batch)) };
     } catch (error) {
-      this.#fail(batch, asOttlaError(error), "not appended");
+      this.#fail(batch, asOttlaError(error));
       return undefined;
     }
   }
@@ -270,10 +263,13 @@ export class Sender {
     if (acks === 0) return this.#tell(target, connection, { request, batches, bodies });
     target.inFlight.add(outgoing);
     target.look.asked();
-    for (const { lane, sequence } of batches) {
+    for (const batch of batches) {
+      const { lane } = batch;
       this.#context.metadata.keepFresh(lane.topic, target.link);
+      batch.request = outgoing;
+      lane.link = target.link;
       lane.inFlightCount++;
-      lane.lastSentSequence = Math.max(lane.lastSentSequence, sequence);
+      lane.lastSentOrder = Math.max(lane.lastSentOrder, batch.order);
     }
     connection.request(
       API.PRODUCE,
@@ -281,16 +277,18 @@ export class Sender {
       {
         onAnswer: (response, _bodies, isLast) => {
           target.look.heard();
-          this.#landed(target, outgoing);
-          this.#onAnswer(target, batches, isLast ? response : undefined);
+          target.inFlight.delete(outgoing);
+          this.#onAnswer(target, outgoing, isLast ? response : undefined);
           this.#pump(target);
         },
         onFailure: (error, isFromBroker) => {
-          this.#landed(target, outgoing);
+          target.inFlight.delete(outgoing);
           const outcome = isFromBroker ? outcomeOfRefusal(error.code) : "unknown";
           if (isFromBroker) target.look.heard();
           else target.look.lost();
-          for (const batch of batches) this.#onError(batch, { error, outcome, from: target.link });
+          for (const batch of batches) {
+            if (landed(batch, outgoing)) this.#onError(batch, { error, outcome, from: target.link });
+          }
           this.#pump(target);
         },
       },
@@ -317,58 +315,92 @@ export class Sender {
       if (error === undefined) {
         this.#heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: undefined });
-      } else this.#onError(batch, { error, outcome: "not appended", from: target.link });
+      } else {
+        batch.state = "sealed";
+        this.#onError(batch, { error, outcome: "not appended", from: target.link });
+      }
     }
-  }
-
-  #landed(target: Target, outgoing: Outgoing): void {
-    target.inFlight.delete(outgoing);
-    for (const batch of outgoing.batches) batch.lane.landed(batch);
   }
 
   /** What waits there, or behind batches that are not answered, may have another leader by now. */
   #reroute(target: Target, silentMs: number): void {
     if (this.#isClosed) return;
-    const stuck = [...target.inFlight].flatMap(({ batches }) => batches);
-    if (silentMs >= SLOW_ANSWER_MS) for (const batch of stuck) batch.lane.giveUp(batch);
-    for (const lane of takeLanes(target)) this.route(lane);
-    for (const { lane } of stuck) this.route(lane);
+    const lanes = new Set(takeLanes(target));
+    for (const outgoing of target.inFlight) {
+      for (const batch of outgoing.batches) {
+        const { lane } = batch;
+        if (lane.sequences !== undefined) this.#leave(batch, outgoing, target.link);
+        else if (silentMs >= SLOW_ANSWER_MS) lane.giveUp(batch);
+        lanes.add(lane);
+      }
+    }
+    for (const lane of lanes) this.route(lane);
   }
 
-  #onAnswer({ link: from }: Target, batches: readonly ProduceBatch[], response: ProduceResponse | undefined): void {
+  /** Another broker leads: the batch under way is in doubt, and is sent there. */
+  #leave(batch: ProduceBatch, outgoing: Outgoing, from: BrokerLink): void {
+    const { lane } = batch;
+    const partition = partitionOf(this.#context.metadata.peek(lane.topic), lane.partition);
+    const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
+    if (link === undefined || link === from || !landed(batch, outgoing) || batch.state === "settled") return;
+    this.#numbering.refused(batch, true);
+    lane.retry(batch);
+  }
+
+  #onAnswer({ link: from }: Target, outgoing: Outgoing, response: ProduceResponse | undefined): void {
+    const { batches } = outgoing;
     const isWhole = response?.entries.length === batches.length;
     for (const [index, batch] of batches.entries()) {
+      const isCurrent = landed(batch, outgoing);
       const entry = isWhole ? response.entries[index] : undefined;
-      if (entry === undefined) {
-        const error = new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch");
-        this.#onError(batch, { error, outcome: "unknown", from });
-      } else if (entry.error === "NONE") {
+      // Of an attempt that was left, this alone is news.
+      if (entry?.error === "NONE") {
         this.#heard(batch.lane);
+        this.#numbering.appended(batch);
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
-      } else {
-        this.#onError(batch, { error: answeredError(entry), outcome: entry.outcome, from });
-      }
+      } else if (isCurrent) this.#onError(batch, refusalOf(entry, from));
     }
     for (const batch of batches) this.route(batch.lane);
   }
 
-  /** Sends again what is known not to be there and may succeed later; tells the caller of everything else. */
-  #onError(batch: ProduceBatch, { error, outcome, from }: Refusal): void {
-    if (batch.state === "settled") return this.route(batch.lane);
-    const isGone = isTopicGone(error.code) && batch.lane.missingCount >= MISSING_MAX;
-    const isOutOfOrder = this.#isOrdered && batch.lane.isOvertaken(batch);
-    if (outcome !== "not appended" || !error.retriable || isGone || isOutOfOrder || this.#isClosed) {
-      this.#fail(batch, named(batch.lane, error), outcome);
-      const { topic } = batch.lane;
+  /** Sends again what may be sent again, and may succeed later; tells the caller of everything else. */
+  #onError(batch: ProduceBatch, refusal: Refusal): void {
+    const { error, outcome, from } = refusal;
+    const { lane } = batch;
+    if (batch.state === "settled") return this.route(lane);
+    if (lane.sequences !== undefined && isOfNumbers(error.code)) return this.#onNumbers(batch, error);
+    const isGone = isTopicGone(error.code) && lane.missingCount >= MISSING_MAX;
+    this.#numbering.refused(batch, outcome !== "not appended");
+    if (!this.#mayBeSentAgain(batch, outcome) || !error.retriable || isGone || this.#isClosed) {
+      this.#fail(batch, named(lane, error), outcome);
+      const { topic } = lane;
       // The topic's limit may have changed: the next batches are made to the new one.
       if (error.code === "MESSAGE_TOO_LARGE") this.#context.metadata.refresh(topic).catch(() => {});
       // The next ones had better go to another leader, if there is one.
       else if (isStale(error.code)) this.#context.metadata.refreshElsewhere(topic, from).catch(() => {});
-      return this.route(batch.lane);
+      return this.route(lane);
     }
-    batch.state = "sealed";
-    batch.lane.retry(batch);
-    this.#block(batch.lane, error, from);
+    lane.retry(batch);
+    this.#block(lane, error, from);
+  }
+
+  #mayBeSentAgain(batch: ProduceBatch, outcome: Outcome): boolean {
+    if (batch.lane.sequences !== undefined) return true;
+    return outcome === "not appended" && !(this.#isOrdered && batch.lane.isOvertaken(batch));
+  }
+
+  /** Refused for its numbers: nothing was appended by this attempt. */
+  #onNumbers(batch: ProduceBatch, error: OttlaError): void {
+    const { lane } = batch;
+    const fenced = isFencing(error.code) ? this.#numbering.fence(error) : undefined;
+    const isLost = fenced === undefined && this.#numbering.outOfOrder(batch) === "lost";
+    if (fenced !== undefined || isLost) {
+      this.#fail(batch, named(lane, fenced ?? error));
+      return this.route(lane);
+    }
+    lane.retry(batch);
+    // Mostly the answer to one that was sent behind a refused one: that one's reason is the lane's.
+    if (!lane.isBlocked) this.#block(lane, error);
   }
 
   #heard(lane: Lane): void {
@@ -415,7 +447,12 @@ export class Sender {
     this.#rehome(lane, topic);
     if (this.#isClosed || !isLost(partition)) return;
     const why = named(lane, noLeader(lane.topic, partition));
-    for (const batch of lane.drain()) this.#fail(batch, why, "not appended");
+    this.#failAll(lane, why);
+  }
+
+  /** All that waits there. */
+  #failAll(lane: Lane, why: OttlaError): void {
+    for (const batch of lane.drain()) this.#fail(batch, why);
     this.#notes.forget(lane.topic, lane.partition);
   }
 
@@ -430,7 +467,7 @@ export class Sender {
     if (++lane.missingCount < MISSING_MAX) return;
     const gone =
       error ?? new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${lane.topic}-${lane.partition} does not exist`);
-    for (const batch of lane.drain()) this.#fail(batch, gone, "not appended");
+    this.#failAll(lane, gone);
   }
 
   #expire(batch: ProduceBatch): void {
@@ -447,13 +484,17 @@ export class Sender {
     const isTelling = why !== undefined && (isLeaderless(why.code) || why.code === "NOT_ENOUGH_REPLICAS");
     const hint = isTelling ? { hint: why.hint } : {};
     const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });
-    this.#fail(batch, named(lane, error), isInFlight ? "unknown" : "not appended");
+    this.#fail(batch, named(lane, error));
     if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
     this.route(lane);
   }
 
-  #fail(batch: ProduceBatch, error: OttlaError, outcome: Outcome): void {
-    this.#finish(batch, { kind: "failed", error: withOutcome(error, outcome) });
+  /** `outcome`: of its last attempt; one before that may be there all the same. */
+  #fail(batch: ProduceBatch, error: OttlaError, outcome: Outcome = "not appended"): void {
+    if (batch.state === "settled") return;
+    const worst = outcome === "not appended" && batch.isDoubtful ? "unknown" : outcome;
+    this.#numbering.failed(batch);
+    this.#finish(batch, { kind: "failed", error: withOutcome(error, worst) });
   }
 
   #finish(batch: ProduceBatch, fate: BatchFate): void {
@@ -461,17 +502,26 @@ export class Sender {
   }
 }
 
-const oldestOf = ({ inFlight }: Target): Outgoing | undefined => inFlight.values().next().value;
+/** What is under way was sent to another broker: later ones would arrive before it. */
+const isAway = ({ sequences, link }: Lane, leader: BrokerLink): boolean =>
+  link !== leader && sequences?.isUnderWay === true;
 
-function topicsOf({ inFlight, queues }: Target): Set<string> {
-  const stuck = [...inFlight].flatMap(({ batches }) => batches.map(({ lane }) => lane.topic));
-  return new Set([...stuck, ...queues.flatMap((queue) => [...queue].map(({ topic }) => topic))]);
+/** False: the batch was taken from that request before. */
+function landed(batch: ProduceBatch, outgoing: Outgoing): boolean {
+  if (batch.request !== outgoing) return false;
+  batch.request = undefined;
+  batch.lane.landed(batch);
+  if (batch.state === "in-flight") batch.state = "sealed";
+  return true;
 }
 
-/** Those that have something to send; none is queued there any more. */
-function takeLanes({ queues }: Target): Lane[] {
-  const lanes = queues.flatMap((queue) => [...queue]);
-  for (const queue of queues) queue.clear();
-  for (const lane of lanes) lane.isQueued = false;
-  return lanes;
+function refusalOf(entry: ProduceResponse["entries"][number] | undefined, from: BrokerLink): Refusal {
+  if (entry !== undefined) return { error: answeredError(entry), outcome: entry.outcome, from };
+  const error = new OttlaError("PROTOCOL_ERROR", "a produce answer without an entry for each batch");
+  return { error, outcome: "unknown", from };
 }
+
+const isFencing = (code: ErrorName): boolean => code === "INVALID_PRODUCER_EPOCH" || code === "PRODUCER_FENCED";
+
+const isOfNumbers = (code: ErrorName): boolean =>
+  code === "OUT_OF_ORDER_SEQUENCE_NUMBER" || code === "UNKNOWN_PRODUCER_ID" || isFencing(code);

@@ -3,7 +3,17 @@
 import { concatBytes } from "../../src/base/bytes.ts";
 import type { ErrorName, Outcome } from "../../src/model/errors.ts";
 import type { NodeId, TopicId, Uuid } from "../../src/model/ids.ts";
-import { assignOffsets, baseOffsetAt, batchSizeAt, lastOffsetAt, recordCountAt } from "../../src/model/record-batch.ts";
+import { ProducerTable, type SequenceError } from "../../src/model/producer-table.ts";
+import {
+  assignOffsets,
+  baseOffsetAt,
+  baseSequenceAt,
+  batchSizeAt,
+  lastOffsetAt,
+  producerEpochAt,
+  producerIdAt,
+  recordCountAt,
+} from "../../src/model/record-batch.ts";
 import { buildControlBatch, decodeRecords, RecordBatchBuilder } from "../../src/model/records.ts";
 import {
   API,
@@ -75,6 +85,9 @@ export class FakeBroker {
   isSilent = false;
   /** Bodies per part of a fetch answer. */
   entriesPerPart = 1_000;
+  /** Handed out so far; of the first broker. */
+  producerIds = 0;
+  initProducerError: () => ErrorName | undefined = () => undefined;
   createTopicsError: ErrorName | undefined;
   helloError: ErrorName | undefined;
   metadataDelayMs = 0;
@@ -233,6 +246,8 @@ export class FakeBroker {
       return;
     }
     if (header.api === API.PRODUCE) return this.#produce(connection, request as OneOf<typeof API.PRODUCE>);
+    if (header.api === API.INIT_PRODUCER_ID)
+      return this.#initProducer(connection, request as OneOf<typeof API.INIT_PRODUCER_ID>);
     if (this.isSilent) return;
     if (header.api === API.FETCH) return this.#fetch(connection, request as OneOf<typeof API.FETCH>);
     if (header.api === API.LIST_OFFSETS)
@@ -368,11 +383,38 @@ export class FakeBroker {
       });
       if (typeof verdict === "object") return refusal(verdict.error, verdict.outcome);
       if (verdict !== undefined || this.isSilent) isAnswered = false;
-      const baseOffset = this.appendBatch(topic, new Uint8Array(body), entry.partition);
+      const baseOffset = this.#appendOnce(topic, body, entry.partition);
       if (verdict === "cut") connection.close("cut by the test");
+      if (typeof baseOffset === "string") return refusal(baseOffset, "not appended");
       return { error: "NONE" as const, outcome: "appended" as const, baseOffset, logStartOffset: 0, message: null };
     });
     if (isAnswered) this.#answer(connection, header, { entries });
+  }
+
+  /** The offset of the batch, as new or as it was (P-2). */
+  #appendOnce(topic: string, body: Uint8Array, index: number): number | SequenceError {
+    const producerId = producerIdAt(body, 0);
+    const producerEpoch = producerEpochAt(body, 0);
+    const baseSequence = baseSequenceAt(body, 0);
+    const batch = { producerId, producerEpoch, baseSequence };
+    if (producerId >= 0) {
+      const table = producersOf(this.partition(topic, index));
+      const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0) });
+      if (verdict.kind === "refused") return verdict.error;
+      if (verdict.kind === "duplicate") return verdict.baseOffset;
+    }
+    return this.appendBatch(topic, new Uint8Array(body), index);
+  }
+
+  #initProducer(connection: MessageConnection, { header }: OneOf<typeof API.INIT_PRODUCER_ID>): void {
+    const { api, version, correlationId } = header;
+    const error = this.initProducerError();
+    if (error !== undefined)
+      return connection.send(
+        encodeResponse({ api, version, correlationId, more: false, error, message: null }, null, []),
+      );
+    const [first] = this.fleet as [FakeBroker];
+    this.#answer(connection, header, { producerId: ++first.producerIds, producerEpoch: 0 });
   }
 
   #fetch(connection: MessageConnection, { header, request }: OneOf<typeof API.FETCH>): void {
@@ -503,4 +545,18 @@ export class FakeBroker {
 
 function refusal(error: ErrorName, outcome: Outcome) {
   return { error, outcome, baseOffset: -1, logStartOffset: -1, message: null };
+}
+
+/** Of what is there now: tests change logs as they like. */
+function producersOf({ batches, startOffset }: FakePartition): ProducerTable {
+  const table = new ProducerTable(startOffset);
+  for (const batch of batches)
+    table.observe({
+      producerId: producerIdAt(batch, 0),
+      producerEpoch: producerEpochAt(batch, 0),
+      baseSequence: baseSequenceAt(batch, 0),
+      baseOffset: baseOffsetAt(batch, 0),
+      lastOffset: lastOffsetAt(batch, 0),
+    });
+  return table;
 }
