@@ -26,6 +26,7 @@ export const ENUMERATOR_CONFIG: StorageConfig = {
   diskLowSpaceBytes: 0,
   diskReserveBytes: 0,
   openFilesMax: 8,
+  producerImageBytes: KiB,
 };
 
 export interface SimHost extends WorldHost {

@@ -2,6 +2,7 @@
 // disk is built, opened by real storage, and held against what the store had promised by then.
 import { forEachBatch, baseOffsetAt, lastOffsetAt } from "../model/record-batch.ts";
 import type { Offset } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { LogStore, ReplicaLog, StorageConfig } from "../storage/types.ts";
@@ -50,13 +51,27 @@ interface Crash {
   readonly keepsAll: boolean;
 }
 
+interface RecoveredBatch {
+  readonly base: number;
+  readonly last: number;
+  readonly sum: number;
+}
+
 interface RecoveredLog {
   readonly topicId: string;
   readonly startOffset: number;
   readonly endOffset: number;
   readonly highWatermark: number;
   readonly damage: string | undefined;
-  readonly batches: readonly TracedBatch[];
+  readonly batches: readonly RecoveredBatch[];
+  /** The table of its producers, as bytes. */
+  readonly producers: string;
+}
+
+/** By the start after the crash, and by one more. */
+interface Recovered {
+  readonly once: readonly RecoveredLog[];
+  readonly again: readonly RecoveredLog[];
 }
 
 const FAST = { readMs: 0.001, writeMs: 0.001, syncMs: 0.001, directoryMs: 0.001 };
@@ -75,7 +90,7 @@ export async function enumerateCrashes(
 class Enumerator {
   readonly #options: EnumeratorOptions;
   readonly #rng: Rng;
-  readonly #recovered = new Map<string, readonly RecoveredLog[] | string>();
+  readonly #recovered = new Map<string, Recovered | string>();
   readonly #result: EnumeratorResult = { prefixes: 0, crashes: 0, distinct: 0, doubleCrashes: 0, failures: [] };
 
   constructor(options: EnumeratorOptions) {
@@ -146,12 +161,16 @@ class Enumerator {
       this.#recovered.set(key, recovered);
       this.#result.distinct++;
     }
-    const fault = typeof recovered === "string" ? recovered : faultOf(recovered, point.promises, crash.keepsAll);
+    const fault =
+      typeof recovered === "string"
+        ? recovered
+        : (faultOf(recovered.once, point.promises, crash.keepsAll) ??
+          faultOf(recovered.again, point.promises, crash.keepsAll));
     if (fault !== undefined) this.#result.failures.push(`prefix ${index}, ${crash.what}: ${fault}`);
   }
 
   /** What storage makes of a disk, or why it does not open, or does not come to the same when it is opened again. */
-  async #recover(image: DiskImage): Promise<readonly RecoveredLog[] | string> {
+  async #recover(image: DiskImage): Promise<Recovered | string> {
     const seed = this.#rng.u32();
     let first = image;
     if (this.#rng.chance(DOUBLE_CRASH_CHANCE)) {
@@ -165,8 +184,10 @@ class Enumerator {
     left.crash(DROP_ALL);
     const again = await this.#open(left, seed);
     if (typeof again === "string") return `opened again: ${again}`;
-    const isSame = JSON.stringify(again.logs) === JSON.stringify(once.logs);
-    return isSame ? once.logs : `opened again: ${summary(again.logs)}, at first: ${summary(once.logs)}`;
+    const isSame = JSON.stringify(again.logs, contentOnly) === JSON.stringify(once.logs, contentOnly);
+    return isSame
+      ? { once: once.logs, again: again.logs }
+      : `opened again: ${summary(again.logs)}, at first: ${summary(once.logs)}`;
   }
 
   async #open(
@@ -211,6 +232,9 @@ class Enumerator {
   }
 }
 
+/** Of producers that wrote only below a raised log start, a start knows what the journals and images still tell: the next one may know less. */
+const contentOnly = (key: string, value: unknown): unknown => (key === "producers" ? undefined : value);
+
 function spansSectors(write: { readonly position: number; readonly bytes: Uint8Array }): boolean {
   return (
     Math.floor(write.position / SECTOR_BYTES) !== Math.floor((write.position + write.bytes.length - 1) / SECTOR_BYTES)
@@ -239,13 +263,16 @@ async function readLogs(store: LogStore, sum: (bytes: Uint8Array) => number): Pr
   for (const log of [...store.logs].sort((left, right) => (left.topicId < right.topicId ? -1 : 1))) {
     const { topicId, startOffset, endOffset, highWatermark, damage } = log;
     const batches = damage === undefined ? await readBatches(log, sum) : [];
-    logs.push({ topicId, startOffset, endOffset, highWatermark, damage: damage?.reason, batches });
+    const producers = String(log.producers.encode());
+    if (damage === undefined && log.producers.endOffset !== endOffset)
+      throw new Error(`${log.topic}: producers of ${log.producers.endOffset} offsets, the log has ${endOffset}`);
+    logs.push({ topicId, startOffset, endOffset, highWatermark, damage: damage?.reason, batches, producers });
   }
   return logs;
 }
 
-async function readBatches(log: ReplicaLog, sum: (bytes: Uint8Array) => number): Promise<TracedBatch[]> {
-  const batches: TracedBatch[] = [];
+async function readBatches(log: ReplicaLog, sum: (bytes: Uint8Array) => number): Promise<RecoveredBatch[]> {
+  const batches: RecoveredBatch[] = [];
   let offset = log.startOffset;
   while (offset < log.endOffset) {
     const read = await log.read(offset, { limitOffset: log.endOffset, maxBytes: READ_BYTES, atLeastOne: true });
@@ -314,7 +341,20 @@ function mismatch(log: RecoveredLog, batches: readonly TracedBatch[], count: num
     if (accepted.sum !== batch.sum) return `the batch at ${batch.base} has other bytes`;
     expected = batch.last + 1;
   }
-  return expected === log.endOffset ? undefined : `offset ${expected} is missing, the end is ${log.endOffset}`;
+  if (expected !== log.endOffset) return `offset ${expected} is missing, the end is ${log.endOffset}`;
+  return producersFault(log, batches.slice(0, count));
+}
+
+/** Invariant 25: what is known of producers is what the log says, from its beginning or from some batch at or below its start. */
+function producersFault(log: RecoveredLog, batches: readonly TracedBatch[]): string | undefined {
+  const below = batches.filter(({ last }) => last < log.endOffset);
+  const starts = below.findLastIndex(({ base }) => base <= log.startOffset);
+  for (let from = 0; from <= Math.max(starts, 0); from++) {
+    const table = new ProducerTable();
+    for (const { sequenced } of below.slice(from)) table.observe(sequenced);
+    if (String(table.encode()) === log.producers) return undefined;
+  }
+  return `its producers are not those of its batches up to ${log.endOffset}`;
 }
 
 function summary(logs: readonly RecoveredLog[]): string {

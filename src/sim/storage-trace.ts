@@ -12,7 +12,8 @@ import {
   toPartitionIndex,
   uuidFromBytes,
 } from "../model/ids.ts";
-import { assignOffsets } from "../model/record-batch.ts";
+import { assignOffsets, type ProducerFields, sealBatch, setProducer } from "../model/record-batch.ts";
+import type { SequencedBatch } from "../model/producer-table.ts";
 import { RecordBatchBuilder } from "../model/records.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { openLogStore } from "../storage/log-store.ts";
@@ -26,6 +27,7 @@ export interface TracedBatch {
   readonly base: number;
   readonly last: number;
   readonly sum: number;
+  readonly sequenced: SequencedBatch;
 }
 
 /** What a log has to be after a crash at this moment. */
@@ -78,8 +80,14 @@ interface LogModel {
   startOffset: number;
   storedHighWatermark: number;
   epoch: LeaderEpoch;
+  /** No batch of it has a producer. */
+  readonly isPlain: boolean;
+  /** Epoch and next sequence of each producer. */
+  readonly producers: { producerEpoch: number; next: number }[];
 }
 
+/** Few, so that windows are full and epochs rise. */
+const PRODUCERS = 4;
 const LATENCIES = { readMs: 0.1, writeMs: 0.3, syncMs: 1.5, directoryMs: 0.1 };
 const LOGS_MAX = 4;
 
@@ -187,7 +195,8 @@ class TraceRecorder {
     const log = await this.#world.settle(this.#opened.createLog({ topicId, topic, partition: toPartitionIndex(0) }));
     const none = { before: undefined, cutTo: Number.POSITIVE_INFINITY, durableEnd: 0, writtenEnd: 0, startOffset: 0 };
     const model = { log, topicId, topic, mustExist: true, batches: [], epoch: toLeaderEpoch(1), ...none };
-    this.#models.set(topicId, { ...model, storedHighWatermark: 0 });
+    const producers = Array.from({ length: PRODUCERS }, () => ({ producerEpoch: 0, next: 0 }));
+    this.#models.set(topicId, { ...model, storedHighWatermark: 0, isPlain: this.#rng.chance(0.2), producers });
   }
 
   /** Long enough for a mark, and for its sync. */
@@ -224,11 +233,30 @@ class TraceRecorder {
       const { batch, records } = this.#batch();
       const last = toOffset(base + records - 1);
       assignOffsets(batch, base, model.epoch);
+      const producer = this.#sequence(model, records);
+      setProducer(batch, producer);
+      sealBatch(batch, this.#options.host.checksum);
       run.push(batch);
-      model.batches.push({ base, last, sum: this.#options.host.checksum.crc32c(batch) });
+      const sequenced = { ...producer, baseOffset: base, lastOffset: last };
+      model.log.producers.observe(sequenced);
+      model.batches.push({ base, last, sum: this.#options.host.checksum.crc32c(batch), sequenced });
       base = last + 1;
     }
     model.log.append(concatBytes(run), toOffset(base - 1), model.epoch);
+  }
+
+  /** Of one of the log's producers, of none where it has none. Sequences go on behind a truncation: a table takes what it is given (P-7). */
+  #sequence(model: LogModel, records: number): ProducerFields {
+    if (model.isPlain || this.#rng.chance(0.1)) return { producerId: -1, producerEpoch: -1, baseSequence: -1 };
+    const producerId = this.#rng.below(PRODUCERS);
+    const producer = present(model.producers[producerId], "a producer");
+    if (this.#rng.chance(0.02)) {
+      producer.producerEpoch++;
+      producer.next = 0;
+    }
+    const { producerEpoch, next } = producer;
+    producer.next += records;
+    return { producerId, producerEpoch, baseSequence: next };
   }
 
   #batch(): { readonly batch: Uint8Array; readonly records: number } {
@@ -247,6 +275,8 @@ class TraceRecorder {
     const kept = this.#rng.below(model.batches.length + 1);
     const cutAt = model.batches[kept];
     if (cutAt === undefined || cutAt.base < model.startOffset) return;
+    // D-9: below what its table can be taken back to a replica is dropped.
+    if (!model.log.producers.truncate(cutAt.base)) return this.#reset(model);
     const { highWatermark } = model.log;
     model.before = { batches: model.batches, count: model.batches.length, highWatermark };
     model.storedHighWatermark = Math.min(model.storedHighWatermark, cutAt.base);

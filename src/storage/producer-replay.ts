@@ -117,7 +117,8 @@ export class ProducerReplay {
     const reader = new TableReader(loaded, settledEnd);
     const isWithin = loaded === undefined || loaded.image.endOffset <= segments.endOffset;
     if (isWithin) {
-      const from = loaded === undefined ? startOffset : loaded.image.endOffset - 1;
+      // Without an image all that is there counts, also what is below the log's start in a file that it shares.
+      const from = loaded === undefined ? (segments.all[0]?.base ?? startOffset) : loaded.image.endOffset - 1;
       await segments.walk(from, { visit: (batch) => reader.visit(batch) });
     }
     if (!reader.isProven) return reader.fault ?? `the log has nothing before offset ${loaded?.image.endOffset}`;
