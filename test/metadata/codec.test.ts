@@ -33,6 +33,9 @@ const GOLDEN: readonly string[] = [
   '{"type":"tombstone-settled","version":1,"nodeId":2,"topicIds":["AAAAAAAAAAAAAAAAAAAABA"]}',
   '{"type":"request","version":1,"requestId":"AAAAAAAAAAAAAAAAAAAABQ","topicId":null}',
   '{"type":"request","version":1,"requestId":"AAAAAAAAAAAAAAAAAAAABQ","topicId":"AAAAAAAAAAAAAAAAAAAABA"}',
+  '{"type":"producer-ids","version":1,"nodeId":1,"brokerEpoch":4,"firstId":3000,"count":1000}',
+  '{"type":"named-producer","version":1,"name":"billing","producerId":1099511627776,"producerEpoch":0,"fromId":-1,"fromEpoch":-1,"forgets":"mailer","timestampMs":1700000000004}',
+  '{"type":"named-producer","version":1,"name":"","producerId":1099511627776,"producerEpoch":3,"fromId":1099511627776,"fromEpoch":2,"forgets":null,"timestampMs":-1}',
   '{"type":"unsafe-recovery","version":1,"epochsRaisedBy":1000000,"timestampMs":1700000000003}',
 ];
 
@@ -65,7 +68,9 @@ describe("golden records", () => {
       "delete-topic 1",
       "fence-broker 2",
       "metadata-version 1",
+      "named-producer 1",
       "partition-change 1",
+      "producer-ids 1",
       "register-broker 1",
       "request 1",
       "tombstone-settled 1",

@@ -3,10 +3,17 @@ import { describe, expect, test } from "vitest";
 import { utf8Decode, utf8Encode } from "../../src/base/bytes.ts";
 import { createRng } from "../../src/base/rng.ts";
 import { OttlaError } from "../../src/model/errors.ts";
-import { decideBrokerConfigs, decideRemoval } from "../../src/metadata/controller.ts";
+import {
+  decideBrokerConfigs,
+  decideNamedProducer,
+  decideProducerIds,
+  decideRemoval,
+} from "../../src/metadata/controller.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
 import { REQUESTS_MAX } from "../../src/metadata/image-snapshot.ts";
 import { History, faultsOf, node, topicIdOf, uuid } from "./support.ts";
+
+const NAMED = { name: "n", producerId: -1, producerEpoch: -1, nowMs: 5, namesMax: 3, expirationMs: 1_000 };
 
 /** A bit of everything that an image can hold. */
 function rich(metadataVersion = 2): History {
@@ -25,6 +32,8 @@ function rich(metadataVersion = 2): History {
   ];
   history.take(decideBrokerConfigs(history.image, { nodeId: node(2), changes }));
   history.take(decideBrokerConfigs(history.image, { nodeId: null, changes: [{ key: "num.partitions", value: "7" }] }));
+  history.take(decideProducerIds(history.image, { nodeId: node(1), brokerEpoch: history.broker(1).brokerEpoch }));
+  for (const name of ["z", "a", "z"]) history.take(decideNamedProducer(history.image, { ...NAMED, name }).decision);
   return history;
 }
 
@@ -77,9 +86,9 @@ describe("applying", () => {
 
 /** One snapshot of each format version, as first written: only ever added to. */
 const GOLDEN: readonly string[] = [
-  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],[],1,1,0,0,-1],[[2],[],[2],1,null,3,4,-1],[[2],[],[],1,null,3,5,-1]]},{"topicId":"AAAAAAAAAAAAAAAAAAAAAw","name":"c","configs":{},"replicationFactor":2,"createdMs":7,"isDeleting":false,"partitions":[[[2,1],[1],[2],2,1,4,6,2]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":[{"requestId":"AAAAAAAAAAAAAAAAAAAACQ","topicId":null},{"requestId":"AAAAAAAAAAAAAAAAAAAACA","topicId":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
-  '{"type":"metadata-image","version":2,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":2,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":true,"fencedFor":"shutdown"}],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
-  '{"type":"metadata-image","version":1,"endOffset":3,"cluster":null,"brokers":[],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[]}',
+  '{"type":"metadata-image","version":1,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":1,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":false},{"nodeId":2,"directoryId":"AAAAAAAAAAAAAAAAAAAH0g","incarnationId":"AAAAAAAAAAAAAAAAAAATiQ","brokerEpoch":4,"confirmedEpoch":null,"restart":"first","address":"","metadataVersions":{"min":1,"max":1},"registeredMs":-3,"isFenced":true}],"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAQ","name":"a","configs":{"max.message.bytes":1000,"segment.bytes":4096},"replicationFactor":1,"createdMs":7,"isDeleting":false,"partitions":[[[1],[1],[],1,1,0,0,-1],[[2],[],[2],1,null,3,4,-1],[[2],[],[],1,null,3,5,-1]]},{"topicId":"AAAAAAAAAAAAAAAAAAAAAw","name":"c","configs":{},"replicationFactor":2,"createdMs":7,"isDeleting":false,"partitions":[[[2,1],[1],[2],2,1,4,6,2]]}],"tombstones":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAg","name":"b","owed":[1,2]}],"brokerConfigs":[{"nodeId":null,"configs":{"num.partitions":3}},{"nodeId":2,"configs":{"segment.bytes":2048}}],"requests":[{"requestId":"AAAAAAAAAAAAAAAAAAAACQ","topicId":null},{"requestId":"AAAAAAAAAAAAAAAAAAAACA","topicId":"AAAAAAAAAAAAAAAAAAAAAQ"}],"producerIds":{"nextId":3000,"nextNamedId":1099511627779,"named":[["billing",1099511627778,0,-1,-1,1700000000000],["mailer",1099511627776,7,1099511627776,6,-5]]}}',
+  '{"type":"metadata-image","version":2,"endOffset":9,"cluster":{"clusterId":"AAAAAAAAAAAAAAAAAAAD6A","metadataVersion":2,"createdMs":1},"brokers":[{"nodeId":1,"directoryId":"AAAAAAAAAAAAAAAAAAAH0Q","incarnationId":"AAAAAAAAAAAAAAAAAAATiA","brokerEpoch":2,"confirmedEpoch":2,"restart":"clean","address":"host1:7070","metadataVersions":{"min":1,"max":2},"registeredMs":3,"isFenced":true,"fencedFor":"shutdown"}],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[],"producerIds":{"nextId":0,"nextNamedId":1099511627776,"named":[]}}',
+  '{"type":"metadata-image","version":1,"endOffset":3,"cluster":null,"brokers":[],"topics":[],"tombstones":[],"brokerConfigs":[],"requests":[],"producerIds":{"nextId":0,"nextNamedId":1099511627776,"named":[]}}',
 ];
 
 describe("snapshots", () => {
@@ -99,6 +108,10 @@ describe("snapshots", () => {
     expect(loaded.requestOf(uuid(77))).toEqual({ requestId: uuid(77), topicId: topicIdOf(50) });
     expect(loaded.broker(node(3))?.fencedFor).toBe(version === 1 ? null : "session");
     expect(loaded.topicColliding("a")?.name).toBe("a");
+    expect([...loaded.producerIds.named].map(({ name, producerEpoch }) => `${name} ${producerEpoch}`)).toEqual([
+      "a 0",
+      "z 1",
+    ]);
   });
 
   test("an empty image is one too", () => {
@@ -154,6 +167,10 @@ describe("snapshots", () => {
       () => history.create("c"),
       () => history.delete("c"),
       () => history.register(2),
+      () =>
+        history.take(decideProducerIds(history.image, { nodeId: node(2), brokerEpoch: history.broker(2).brokerEpoch })),
+      () => history.take(decideNamedProducer(history.image, NAMED).decision),
+      () => history.take(decideNamedProducer(history.image, NAMED).decision),
     ];
     for (const step of steps) {
       step();
@@ -210,6 +227,12 @@ describe("a snapshot that is none", () => {
       '{"segment.bytes":4096,"max.message.bytes":1000}',
     ],
     ["a request twice", '"AAAAAAAAAAAAAAAAAAAACA"', '"AAAAAAAAAAAAAAAAAAAACQ"'],
+    ["a producer id of two names", '"billing",1099511627778', '"billing",1099511627776'],
+    ["a named producer twice", '"billing"', '"mailer"'],
+    ["a named producer's id that was never given", '"billing",1099511627778', '"billing",1099511627779'],
+    ["a named producer with an id for others", '"billing",1099511627778', '"billing",7'],
+    ["ids that run into those of names", '"nextId":3000', '"nextId":1099511627777'],
+    ["a named producer of too few fields", ",1700000000000]", "]"],
     ["why a broker is fenced, in version 1", '"isFenced":true', '"isFenced":true,"fencedFor":null'],
     ["another type", '"metadata-image"', '"metadata-images"'],
     ["no version", '"version":1,', ""],

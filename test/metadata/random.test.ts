@@ -13,6 +13,8 @@ const NAMES = ["a", "b", "c.d", "c_d", "e"];
 
 /** What epochs were when last looked at. */
 interface Seen {
+  /** Ids and named ids given, and the newest epoch of each name's id. */
+  readonly producers: { nextId: number; nextNamedId: number; readonly epochs: Map<number, number> };
   readonly epochs: Map<string, { leaderEpoch: number; partitionEpoch: number; leader: NodeId | null; broker: number }>;
   readonly brokers: Map<NodeId, number>;
 }
@@ -54,6 +56,8 @@ function step(history: History, rng: Rng): void {
         kind: "records",
         records: [{ type: "request", version: 1, requestId: fresh(history), topicId: null }],
       }),
+    () => attempt(blockOfIds(image, nodeId, rng)),
+    () => attempt(named(history, name, rng)),
     () => attempt(recovery(rng)),
     () => history.skip(),
   ];
@@ -103,6 +107,26 @@ function minIsr(image: MetadataImage, name: string | null, rng: Rng): controller
 
 function fresh(history: History): ReturnType<typeof uuid> {
   return uuid(100_000 + history.image.endOffset);
+}
+
+function blockOfIds(image: MetadataImage, nodeId: number, rng: Rng): controller.Decision {
+  const brokerEpoch = (image.broker(node(nodeId))?.brokerEpoch ?? -1) - (rng.chance(0.2) ? 1 : 0);
+  return controller.decideProducerIds(image, { nodeId: node(nodeId), brokerEpoch });
+}
+
+/** Three names at most, each forgotten after a while; who goes on may be whoever, or may ask twice. */
+function named({ image }: History, name: string, rng: Rng): controller.Decision {
+  const known = image.producerIds.byName(name);
+  const from = known === undefined || rng.chance(0.4) ? undefined : known;
+  const older = rng.chance(0.3) ? 1 : 0;
+  return controller.decideNamedProducer(image, {
+    name,
+    producerId: from?.producerId ?? -1,
+    producerEpoch: from === undefined ? -1 : Math.max(0, from.producerEpoch - older),
+    nowMs: image.endOffset,
+    namesMax: 3,
+    expirationMs: 10,
+  }).decision;
 }
 
 /** Seldom. */
@@ -159,6 +183,28 @@ function assertEpochs(image: MetadataImage, seen: Seen): void {
   }
 }
 
+/** P-17: no id is given twice, no epoch of a name's id comes back, and what a name has left behind is fenced for ever (invariant 24). */
+function assertProducers({ producerIds }: MetadataImage, { producers }: Seen): void {
+  expect(producerIds.nextId).toBeGreaterThanOrEqual(producers.nextId);
+  expect(producerIds.nextNamedId).toBeGreaterThanOrEqual(producers.nextNamedId);
+  const present = new Map([...producerIds.named].map(({ producerId, producerEpoch }) => [producerId, producerEpoch]));
+  expect(present.size).toBe(producerIds.size);
+  for (const [producerId, producerEpoch] of present) {
+    const before = producers.epochs.get(producerId);
+    if (before === undefined) expect(producerId).toBeGreaterThanOrEqual(producers.nextNamedId);
+    else expect(producerEpoch).toBeGreaterThanOrEqual(before);
+    producers.epochs.set(producerId, producerEpoch);
+    expect(producerIds.verdictOn(producerId, producerEpoch)).toBe("taken");
+    expect(producerIds.verdictOn(producerId, producerEpoch + 1)).toBe("ahead");
+  }
+  for (const [producerId, producerEpoch] of producers.epochs) {
+    expect(producerIds.verdictOn(producerId, producerEpoch - 1)).toBe("fenced");
+    if (!present.has(producerId)) expect(producerIds.verdictOn(producerId, 32_766)).toBe("fenced");
+  }
+  producers.nextId = producerIds.nextId;
+  producers.nextNamedId = producerIds.nextNamedId;
+}
+
 /** What a broker goes by: exactly the partitions that the last command changed. */
 function assertTouched(image: MetadataImage, before: ReadonlyMap<string, PartitionImage>): void {
   const touched = [...image.touched].map(({ topic, index }) => `${topic.topicId}-${index}`).sort();
@@ -199,7 +245,11 @@ describe("random histories", () => {
       fc.property(fc.integer({ min: 0 }), fc.integer({ min: 1, max: 120 }), (seed, steps) => {
         const rng = createRng(seed);
         const history = History.started(NODES.slice(0, 1 + rng.below(NODES.length)));
-        const seen: Seen = { epochs: new Map(), brokers: new Map() };
+        const seen: Seen = {
+          epochs: new Map(),
+          brokers: new Map(),
+          producers: { nextId: 0, nextNamedId: 0, epochs: new Map() },
+        };
         let known = partitionsOf(history.image);
         // A node that was restarted: from some snapshot and the log after it.
         let follower = new MetadataImage();
@@ -210,6 +260,7 @@ describe("random histories", () => {
           known = partitionsOf(history.image);
           expect(faultsOf(history.image)).toEqual([]);
           assertEpochs(history.image, seen);
+          assertProducers(history.image, seen);
           if (rng.chance(0.1)) follower = replayed(history.entries, follower.endOffset > 0 ? follower.encode() : null);
           if (rng.chance(0.1)) assertSame(history.image, MetadataImage.load(history.image.encode()));
           // From now on the controller is a node that began from a snapshot.

@@ -213,6 +213,12 @@ const REQUESTS: readonly [string, string, string][] = [
     asked(API.DESCRIBE_PARTITIONS, { entries: [{ topicId: ID, partition: 1 }] }),
     "962e0007cd01f490919192<id>01",
   ],
+  [
+    "InitProducerId",
+    asked(API.INIT_PRODUCER_ID, { name: "n", producerId: 2 ** 40, producerEpoch: 3 }),
+    "962f0007cd01f49093a16ed3000001000000000003",
+  ],
+  ["AllocateProducerIds", asked(API.ALLOCATE_PRODUCER_IDS, { nodeId, brokerEpoch: 40 }), "96300007cd01f490920228"],
 ];
 
 const ANSWERS: readonly [string, string, string][] = [
@@ -377,6 +383,12 @@ const ANSWERS: readonly [string, string, string][] = [
       ],
     }),
     "982e00070000c090919198000309000507069195020705cd012cc3",
+  ],
+  ["InitProducerId", answered(API.INIT_PRODUCER_ID, { producerId: 7, producerEpoch: 0 }), "982f00070000c090920700"],
+  [
+    "AllocateProducerIds",
+    answered(API.ALLOCATE_PRODUCER_IDS, { firstId: 3000, count: 1000 }),
+    "983000070000c09092cd0bb8cd03e8",
   ],
 ];
 
