@@ -21,6 +21,8 @@ import {
   type ApiTypes,
   EARLIEST_TIMESTAMP,
   type FetchResponse,
+  type InitProducerIdRequest,
+  type InitProducerIdResponse,
   LATEST_TIMESTAMP,
 } from "../../src/wire/native/apis.ts";
 import { encodeResponse, RequestAssembler, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
@@ -87,6 +89,7 @@ export class FakeBroker {
   entriesPerPart = 1_000;
   /** Handed out so far; of the first broker. */
   producerIds = 0;
+  readonly named = new Map<string, InitProducerIdResponse>();
   initProducerError: () => ErrorName | undefined = () => undefined;
   createTopicsError: ErrorName | undefined;
   helloError: ErrorName | undefined;
@@ -397,6 +400,7 @@ export class FakeBroker {
     const producerEpoch = producerEpochAt(body, 0);
     const baseSequence = baseSequenceAt(body, 0);
     const batch = { producerId, producerEpoch, baseSequence };
+    if (this.#isFenced(producerId, producerEpoch)) return "INVALID_PRODUCER_EPOCH";
     if (producerId >= 0) {
       const table = producersOf(this.partition(topic, index));
       const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0) });
@@ -406,15 +410,33 @@ export class FakeBroker {
     return this.appendBatch(topic, new Uint8Array(body), index);
   }
 
-  #initProducer(connection: MessageConnection, { header }: OneOf<typeof API.INIT_PRODUCER_ID>): void {
+  #initProducer(connection: MessageConnection, { header, request }: OneOf<typeof API.INIT_PRODUCER_ID>): void {
     const { api, version, correlationId } = header;
     const error = this.initProducerError();
     if (error !== undefined)
       return connection.send(
         encodeResponse({ api, version, correlationId, more: false, error, message: null }, null, []),
       );
+    this.#answer(connection, header, this.#grant(request));
+  }
+
+  #grant({ name }: InitProducerIdRequest): InitProducerIdResponse {
     const [first] = this.fleet as [FakeBroker];
-    this.#answer(connection, header, { producerId: ++first.producerIds, producerEpoch: 0 });
+    const held = name === null ? undefined : first.named.get(name);
+    const granted =
+      held === undefined
+        ? { producerId: ++first.producerIds, producerEpoch: 0 }
+        : { ...held, producerEpoch: held.producerEpoch + 1 };
+    if (name !== null) first.named.set(name, granted);
+    return granted;
+  }
+
+  /** Another producer of that name has begun. */
+  #isFenced(producerId: number, producerEpoch: number): boolean {
+    const [first] = this.fleet as [FakeBroker];
+    return [...first.named.values()].some(
+      (held) => held.producerId === producerId && held.producerEpoch > producerEpoch,
+    );
   }
 
   #fetch(connection: MessageConnection, { header, request }: OneOf<typeof API.FETCH>): void {

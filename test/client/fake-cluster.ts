@@ -170,6 +170,8 @@ export class FakeCluster {
         return this.#quorum(node);
       case API.DESCRIBE_CONFIGS:
         return this.#configs(node, request as ApiTypes[typeof API.DESCRIBE_CONFIGS]["request"]);
+      case API.INIT_PRODUCER_ID:
+        return { producerId: 1, producerEpoch: 0 };
       default:
         return node.nodeId === this.controllerId ? this.#change(header.api, request) : "NOT_CONTROLLER";
     }

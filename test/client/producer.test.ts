@@ -138,10 +138,10 @@ describe("producer: batching", () => {
 });
 
 describe("producer: refusals and unknown outcomes", () => {
-  it("D-28: never sends again what may have been appended: a lost connection", async () => {
+  it("without numbers, never sends again what may have been appended: a lost connection", async () => {
     const { time, broker, client } = await setUp();
     broker.onProduce = ({ requestIndex }) => (requestIndex === 0 ? "cut" : undefined);
-    const producer = client.producer();
+    const producer = client.producer({ idempotent: false });
     const error = await failure(time.until(producer.send("t", { value: "once" })));
     expect(error).toMatchObject({ code: "CONNECTION_LOST", outcome: "unknown" });
     expect(error.hint).not.toBe("");
@@ -149,20 +149,20 @@ describe("producer: refusals and unknown outcomes", () => {
     expect(broker.values("t")).toEqual(["once", "next"]);
   });
 
-  it("D-28: never sends again what may have been appended: no answer in time", async () => {
+  it("without numbers, never sends again what may have been appended: no answer in time", async () => {
     const { time, broker, client } = await setUp();
     broker.onProduce = ({ requestIndex }) => (requestIndex === 0 ? "swallow" : undefined);
-    const producer = client.producer({ requestTimeoutMs: 1_000 });
+    const producer = client.producer({ requestTimeoutMs: 1_000, idempotent: false });
     const error = await failure(time.until(producer.send("t", { value: "once" })));
     expect(error).toMatchObject({ code: "REQUEST_TIMED_OUT", outcome: "unknown" });
     await time.pass(10_000);
     expect(broker.values("t")).toEqual(["once"]);
   });
 
-  it("D-28: never sends again what the broker itself calls unknown", async () => {
+  it("without numbers, never sends again what the broker itself calls unknown", async () => {
     const { time, broker, client } = await setUp();
     broker.onProduce = () => ({ error: "REQUEST_TIMED_OUT", outcome: "unknown" });
-    const producer = client.producer();
+    const producer = client.producer({ idempotent: false });
     const error = await failure(time.until(producer.send("t", { value: "v" })));
     expect(error).toMatchObject({ code: "REQUEST_TIMED_OUT", outcome: "unknown", retriable: true });
     expect(broker.of(API.PRODUCE)).toHaveLength(1);
@@ -194,11 +194,11 @@ describe("producer: refusals and unknown outcomes", () => {
     expect(broker.values("t")).toEqual(values);
   });
 
-  it("sends nothing past a batch that waits to be sent again, and nothing beside it until it is through", async () => {
+  it("without numbers, sends nothing past a batch that waits to be sent again, and nothing beside it until it is through", async () => {
     const { time, broker, client } = await setUp();
     broker.onProduce = ({ requestIndex }) =>
       requestIndex === 0 || requestIndex === 3 ? { error: "BUSY", outcome: "not appended" } : undefined;
-    const producer = client.producer({ lingerMs: 10_000, batchBytes: 200 });
+    const producer = client.producer({ lingerMs: 10_000, batchBytes: 200, idempotent: false });
     await time.until(producer.prepare("t"));
     const send = (index: number) => producer.send("t", { value: `${index}${"x".repeat(80)}` });
     const early = [send(0), send(1), send(2)];

@@ -129,10 +129,10 @@ describe("a leader that is cut off from all but clients", () => {
   );
 
   it.each(["REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"] as const)(
-    "lets acks=all end with %s: that one is unknown, the next ones go elsewhere",
+    "lets acks=all without numbers end with %s: that one is unknown, the next ones go elsewhere",
     async (error) => {
       const { time, second, client, lead } = await setUp();
-      const producer = client.producer({ lingerMs: 0 });
+      const producer = client.producer({ lingerMs: 0, idempotent: false });
       await time.until(producer.send("t", { partition: 0, value: "a" }));
       second.cutOff();
       second.onProduce = () => ({ error, outcome: "unknown" });

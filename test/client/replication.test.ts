@@ -52,10 +52,10 @@ const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
   );
 const to = (partition: number) => ({ partition, value: "v" });
 
-describe("order", () => {
+describe("order without numbers", () => {
   it("is kept with one request in flight when the leader changes while a batch is under way", async () => {
     const { time, first, second, client, lead } = await setUp();
-    const producer = client.producer({ lingerMs: 0, maxInFlight: 1 });
+    const producer = client.producer({ lingerMs: 0, maxInFlight: 1, idempotent: false });
     await time.until(producer.send("t", { partition: 0, value: "a" }));
     first.pause();
     const late = producer.send("t", { partition: 0, value: "b" });
@@ -79,7 +79,7 @@ describe("order", () => {
 
   it("is kept when a batch is refused after later ones went on without it: it is not sent again", async () => {
     const { time, first, client, lead } = await setUp();
-    const producer = client.producer({ lingerMs: 0, maxInFlight: 1 });
+    const producer = client.producer({ lingerMs: 0, maxInFlight: 1, idempotent: false });
     await time.until(producer.send("t", { partition: 0, value: "a" }));
     first.pause();
     const late = failure(producer.send("t", { partition: 0, value: "b" }));
@@ -211,10 +211,10 @@ describe("too few replicas in sync", () => {
     expect(first.values("t", 0)).toEqual(["0", "v"]);
   });
 
-  it("after the append is told as unknown, and not sent again", async () => {
+  it("after the append is told as unknown, and not sent again without numbers", async () => {
     const { time, first, client } = await setUp();
     first.onProduce = () => ({ error: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", outcome: "unknown" });
-    const producer = client.producer({ lingerMs: 0 });
+    const producer = client.producer({ lingerMs: 0, idempotent: false });
     const error = await time.until(failure(producer.send("t", to(0))), 1_000);
     expect(error).toMatchObject({ code: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", outcome: "unknown" });
     expect(first.of(API.PRODUCE)).toHaveLength(1);
@@ -224,7 +224,7 @@ describe("too few replicas in sync", () => {
 describe("a leader that hangs while another one is elected", () => {
   it.each([1, 16])("gets no more of what is not under way to it (%i in flight)", async (maxInFlight) => {
     const { time, second, first, client, lead } = await setUp();
-    const producer = client.producer({ lingerMs: 0, maxInFlight });
+    const producer = client.producer({ lingerMs: 0, maxInFlight, idempotent: false });
     await time.until(producer.send("t", to(1)));
     second.pause();
     const stuck: Promise<OttlaError>[] = [];
@@ -246,7 +246,8 @@ describe("sends of unknown outcome", () => {
   it("say that the leader changed while the batch waited for its replicas", async () => {
     const { time, first, client } = await setUp();
     first.onProduce = () => ({ error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
-    const error = await time.until(failure(client.producer({ lingerMs: 0 }).send("t", to(0))), 1_000);
+    const producer = client.producer({ lingerMs: 0, idempotent: false });
+    const error = await time.until(failure(producer.send("t", to(0))), 1_000);
     expect(error).toMatchObject({ code: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" });
     expect(error.message).toBe("t-0: the leader changed while the batch waited for its replicas");
     expect(error.hint).toContain("the new leader may have it or not");

@@ -1,0 +1,308 @@
+// Idempotent producers: what is sent again is there once and in its place, a silent broker is left for the new leader, a gap leads to a new epoch,
+// and a named producer is ended by its successor.
+import { describe, expect, it } from "vitest";
+import type { BatchReport, ProducerOptions } from "../../src/client/types.ts";
+import type { OttlaError } from "../../src/model/errors.ts";
+import { baseSequenceAt, crcAt, producerEpochAt, producerIdAt } from "../../src/model/record-batch.ts";
+import { CRC_START } from "../../src/model/record-batch.ts";
+import { API } from "../../src/wire/native/apis.ts";
+import { FakeBroker, type Verdict } from "./fake-broker.ts";
+import { createWorld } from "./world.ts";
+
+const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
+  promise.then(
+    () => {
+      throw new Error("did not fail");
+    },
+    (error: OttlaError) => error,
+  );
+
+/** Two brokers; topic t has one partition, led by the first. */
+async function setUp(options: ProducerOptions = {}) {
+  const world = createWorld();
+  const first = await FakeBroker.start(world);
+  const second = await first.join();
+  first.createTopic("t", 1);
+  const client = await world.connect();
+  const reports: BatchReport[] = [];
+  const producer = client.producer({ lingerMs: 0, onBatch: (report) => reports.push(report), ...options });
+  const lead = (leader: number) => {
+    const partition = first.partition("t");
+    partition.leader = leader;
+    partition.leaderEpoch++;
+  };
+  const send = (value: string) => producer.send("t", { value });
+  /** Of the batches that were sent: producer, epoch, sequence. */
+  const numbers = (broker: FakeBroker = first) =>
+    broker
+      .of(API.PRODUCE)
+      .flatMap(({ bodies }) =>
+        bodies.map((body) => [producerIdAt(body, 0), producerEpochAt(body, 0), baseSequenceAt(body, 0)]),
+      );
+  return { world, time: world.time, first, second, client, producer, reports, lead, send, numbers };
+}
+
+const once =
+  (verdict: Verdict, at = 0) =>
+  ({ requestIndex }: { requestIndex: number }): Verdict =>
+    requestIndex === at ? verdict : undefined;
+
+describe("a batch whose outcome is unknown", () => {
+  it.each<[string, Verdict]>([
+    ["the connection was lost", "cut"],
+    ["there was no answer in time", "swallow"],
+    ["the broker says so", { error: "REQUEST_TIMED_OUT", outcome: "unknown" }],
+    ["the leader changed", { error: "NOT_LEADER_OR_FOLLOWER", outcome: "unknown" }],
+    ["too few were in sync", { error: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", outcome: "unknown" }],
+  ])("is sent again under its numbers: %s", async (_why, verdict) => {
+    const { time, first, send, numbers, reports } = await setUp({ requestTimeoutMs: 1_000 });
+    first.onProduce = once(verdict);
+    expect(await time.until(send("a"), 3_000)).toMatchObject({ offset: 0 });
+    expect(await time.until(send("b"), 3_000)).toMatchObject({ offset: 1 });
+    expect(first.values("t")).toEqual(["a", "b"]);
+    expect(numbers()).toEqual([
+      [1, 0, 0],
+      [1, 0, 0],
+      [1, 0, 1],
+    ]);
+    expect(reports.map(({ attempts }) => attempts)).toEqual([2, 1]);
+  });
+
+  it("with acks=1 has no numbers and is not sent again (D-28)", async () => {
+    const { time, first, producer, numbers } = await setUp();
+    first.onProduce = once("cut");
+    const error = await time.until(failure(producer.send("t", { value: "a" }, { acks: 1 })));
+    expect(error).toMatchObject({ code: "CONNECTION_LOST", outcome: "unknown" });
+    await time.until(producer.send("t", { value: "b" }, { acks: 1 }));
+    expect(numbers()).toEqual([
+      [-1, -1, -1],
+      [-1, -1, -1],
+    ]);
+  });
+
+  it("is sent again until its time is up, and is unknown then; what follows has a new epoch", async () => {
+    const { time, first, send, numbers } = await setUp({ requestTimeoutMs: 1_000, deliveryTimeoutMs: 5_000 });
+    first.onProduce = () => "swallow";
+    const error = await time.until(failure(send("a")));
+    expect(error).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "unknown" });
+    first.onProduce = () => undefined;
+    expect(await time.until(send("b"), 3_000)).toMatchObject({ offset: 1 });
+    expect(first.values("t")).toEqual(["a", "b"]);
+    const sent = numbers();
+    expect(sent.length).toBeGreaterThan(4);
+    expect(sent.at(-1)).toEqual([1, 1, 0]);
+  });
+});
+
+describe("order", () => {
+  it("is kept over refusals and lost answers, with five batches under way", async () => {
+    const { world, time, first, producer, numbers } = await setUp({ lingerMs: 10_000, batchBytes: 200 });
+    await time.until(producer.prepare("t"));
+    let refusals = 30;
+    let most = 0;
+    first.onProduce = () => {
+      if (refusals-- <= 0) return undefined;
+      const chance = world.deps.rng.below(4);
+      if (chance === 0) return { error: "BUSY", outcome: "not appended" };
+      return chance === 1 ? { error: "REQUEST_TIMED_OUT", outcome: "unknown" } : chance === 2 ? "cut" : undefined;
+    };
+    const values = Array.from({ length: 30 }, (_, index) => `${index} ${"x".repeat(80)}`);
+    const sends = values.map((value) => producer.send("t", { value }));
+    void producer.flush();
+    for (let count = 0; count < 50; count++) {
+      await time.pass(1);
+      most = Math.max(most, numbers().length);
+    }
+    const results = await time.until(Promise.all(sends));
+    expect(first.values("t")).toEqual(values);
+    expect(results.map(({ offset }) => offset)).toEqual(values.map((_, index) => index));
+    expect(numbers().length).toBeGreaterThan(30);
+    expect(most).toBeGreaterThan(0);
+  });
+
+  it("has at most five batches under way", async () => {
+    const { time, first, producer, numbers } = await setUp({ lingerMs: 10_000, batchBytes: 200 });
+    await time.until(producer.prepare("t"));
+    first.onProduce = () => "swallow";
+    for (let index = 0; index < 20; index++) producer.send("t", { value: "x".repeat(80) }).catch(() => undefined);
+    await time.pass(500);
+    expect(numbers().map(([, , sequence]) => sequence)).toEqual([0, 1, 2, 3, 4]);
+  });
+});
+
+describe("a broker that is silent while another one leads", () => {
+  it.each([1, 16])(
+    "is left: what it was sent goes to the new leader within two seconds (%i in flight)",
+    async (max) => {
+      const { time, first, second, producer, send, lead } = await setUp({ maxInFlight: max });
+      await time.until(send("a"));
+      first.pause();
+      const sends = ["b", "c", "d"].map(send);
+      await time.pass(500);
+      lead(2);
+      expect(await time.until(Promise.all(sends), 2_000)).toMatchObject([{ offset: 1 }, { offset: 2 }, { offset: 3 }]);
+      expect(second.of(API.PRODUCE).length).toBeGreaterThan(0);
+      // What it does then, being no leader, changes nothing.
+      first.resume();
+      await time.pass(1_000);
+      await time.until(producer.flush());
+      expect(first.values("t")).toEqual(["a", "b", "c", "d"]);
+    },
+  );
+
+  it("may answer late that it has it", async () => {
+    const { time, first, second, send, lead } = await setUp();
+    await time.until(send("a"));
+    first.pause();
+    second.pause();
+    const late = send("b");
+    await time.pass(500);
+    lead(2);
+    await time.pass(3_000);
+    lead(1);
+    first.resume();
+    expect(await time.until(late, 3_000)).toMatchObject({ offset: 1 });
+    second.resume();
+    expect(await time.until(send("c"), 3_000)).toMatchObject({ offset: 2 });
+    expect(first.values("t")).toEqual(["a", "b", "c"]);
+  });
+});
+
+describe("numbers", () => {
+  it("of a batch that was refused for good go to the next one", async () => {
+    const { time, first, send, numbers } = await setUp();
+    first.onProduce = once({ error: "INVALID_RECORD", outcome: "not appended" });
+    expect(await time.until(failure(send("a")))).toMatchObject({ code: "INVALID_RECORD", outcome: "not appended" });
+    await time.until(send("b"));
+    expect(numbers()).toEqual([
+      [1, 0, 0],
+      [1, 0, 0],
+    ]);
+  });
+
+  it("are written anew, with their checksum, where a new epoch has begun", async () => {
+    const { world, time, first, producer, numbers } = await setUp({
+      lingerMs: 10_000,
+      batchBytes: 200,
+      deliveryTimeoutMs: 4_000,
+    });
+    await time.until(producer.prepare("t"));
+    // The first one is lost without a word; the second one is refused behind it, and told so.
+    first.onProduce = ({ requestIndex }) => {
+      if (requestIndex === 0) return { error: "REQUEST_TIMED_OUT", outcome: "unknown" };
+      return first.values("t").length === 0 && numbers().length < 12
+        ? { error: "BUSY", outcome: "not appended" }
+        : undefined;
+    };
+    const lost = failure(producer.send("t", { value: "x".repeat(80) }));
+    void producer.flush().catch(() => undefined);
+    await time.pass(3_500);
+    const later = producer.send("t", { value: "y".repeat(80) });
+    void producer.flush().catch(() => undefined);
+    await time.until(Promise.allSettled([lost, later]));
+    const sent = first.of(API.PRODUCE).flatMap(({ bodies }) => bodies);
+    for (const body of sent) expect(world.deps.checksum.crc32c(body.subarray(CRC_START))).toBe(crcAt(body, 0));
+  });
+
+  it("begin anew in a topic that was made anew", async () => {
+    const { time, first, send, numbers } = await setUp();
+    await time.until(send("old"));
+    first.createTopic("t");
+    expect(await time.until(send("new"))).toMatchObject({ offset: 0 });
+    expect(numbers().at(-1)).toEqual([1, 0, 0]);
+    expect(first.values("t")).toEqual(["new"]);
+  });
+
+  it("end in a new epoch where the partition has forgotten the producer", async () => {
+    const { time, first, send, numbers } = await setUp();
+    await time.until(send("a"));
+    first.partition("t").batches.length = 0;
+    expect(await time.until(send("b"), 3_000)).toMatchObject({ offset: 0 });
+    expect(numbers().slice(1)).toEqual([
+      [1, 0, 1],
+      [1, 1, 0],
+    ]);
+  });
+
+  it("are none without idempotence", async () => {
+    const { time, first, send, numbers } = await setUp({ idempotent: false });
+    await time.until(send("a"));
+    expect(numbers()).toEqual([[-1, -1, -1]]);
+    expect(first.of(API.INIT_PRODUCER_ID)).toEqual([]);
+  });
+});
+
+describe("the producer's id", () => {
+  it("is asked for again until a broker has one; a send waits until its own deadline", async () => {
+    const { time, first, second, send } = await setUp({ deliveryTimeoutMs: 30_000 });
+    let isReady = false;
+    for (const broker of [first, second])
+      broker.initProducerError = () => (isReady ? undefined : "BROKER_NOT_AVAILABLE");
+    const expired = failure(send("a"));
+    expect(await time.until(expired)).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "not appended" });
+    expect((await expired).message).toContain(":");
+    const sent = send("b");
+    await time.pass(5_000);
+    isReady = true;
+    expect(await time.until(sent, 15_000)).toMatchObject({ offset: 0 });
+  });
+
+  it("is told why there is none where no retry helps; the next send asks again", async () => {
+    const { time, first, second, client } = await setUp();
+    let isFull = true;
+    for (const broker of [first, second]) broker.initProducerError = () => (isFull ? "PRODUCER_NAMES_FULL" : undefined);
+    const producer = client.producer({ lingerMs: 0, name: "n" });
+    const error = await time.until(failure(producer.send("t", { value: "a" })), 3_000);
+    expect(error).toMatchObject({ code: "PRODUCER_NAMES_FULL", outcome: "not appended" });
+    isFull = false;
+    expect(await time.until(producer.send("t", { value: "b" }), 3_000)).toMatchObject({ offset: 0 });
+  });
+});
+
+describe("a named producer", () => {
+  it("is ended by the next one of its name", async () => {
+    const { time, first, client } = await setUp();
+    const old = client.producer({ lingerMs: 0, name: "n" });
+    await time.until(old.send("t", { value: "a" }));
+    const next = client.producer({ lingerMs: 0, name: "n" });
+    await time.until(next.send("t", { value: "b" }));
+    for (const value of ["c", "d"]) {
+      const error = await time.until(failure(old.send("t", { value })), 1_000);
+      expect(error).toMatchObject({ code: "PRODUCER_FENCED", outcome: "not appended", retriable: false });
+    }
+    await time.until(next.send("t", { value: "e" }));
+    expect(first.values("t")).toEqual(["a", "b", "e"]);
+  });
+
+  it("raises its epoch at the controller, and only when nothing of it is under way", async () => {
+    const { time, first, client, numbers } = await setUp();
+    first.createTopic("u");
+    const producer = client.producer({ lingerMs: 0, name: "n", deliveryTimeoutMs: 5_000, requestTimeoutMs: 2_000 });
+    await time.until(producer.send("u", { value: "a" }));
+    first.onProduce = () => "swallow";
+    const lost = failure(producer.send("t", { value: "b" }));
+    await time.pass(3_000);
+    const open = producer.send("u", { value: "c" });
+    expect(await time.until(lost)).toMatchObject({ outcome: "unknown" });
+    const behind = producer.send("t", { value: "d" });
+    await time.pass(100);
+    expect(first.of(API.INIT_PRODUCER_ID).filter(({ request }) => request.name === "n")).toHaveLength(1);
+    first.onProduce = () => undefined;
+    expect(await time.until(open, 4_000)).toMatchObject({ offset: 1 });
+    expect(await time.until(behind, 4_000)).toMatchObject({ offset: 1 });
+    const asked = first.of(API.INIT_PRODUCER_ID).map(({ request }) => request);
+    expect(asked.at(-1)).toEqual({ name: "n", producerId: 1, producerEpoch: 0 });
+    expect(numbers().at(-1)).toEqual([1, 1, 0]);
+    await time.until(producer.send("u", { value: "e" }));
+    expect(numbers().at(-1)).toEqual([1, 1, 0]);
+    expect(first.values("u")).toEqual(["a", "c", "e"]);
+    expect(first.values("t")).toEqual(["b", "d"]);
+  });
+
+  it("goes with idempotence and acks all only", async () => {
+    const { client } = await setUp();
+    for (const options of [{ acks: 1 }, { idempotent: false }] as const) {
+      expect(() => client.producer({ name: "n", ...options })).toThrow(/name goes with/);
+    }
+  });
+});
