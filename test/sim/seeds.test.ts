@@ -17,7 +17,7 @@ const kept = readFileSync(fileURLToPath(new URL("seeds.txt", import.meta.url)), 
 
 afterEach(() => activateMutants([]));
 
-describe("whole runs", { timeout: 60_000 }, () => {
+describe("whole runs", { timeout: 300_000 }, () => {
   it.each([1, 2, 3])("seed %i breaks nothing", async (seed) => {
     expect(
       faultOf(await runSeed(seed, { ...OPTIONS, adjust: (swarm) => ({ ...swarm, safetyMs: 6000 }) })),
@@ -42,7 +42,7 @@ describe("whole runs", { timeout: 60_000 }, () => {
   });
 });
 
-describe("planted bugs", { timeout: 120_000 }, () => {
+describe("planted bugs", { timeout: 600_000 }, () => {
   it.each(MUTANTS)("$id: $about", async (plan) => {
     const { id, invariants, knownSeed } = plan;
     const found = new Set<number>();
