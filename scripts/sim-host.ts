@@ -26,7 +26,6 @@ export const ENUMERATOR_CONFIG: StorageConfig = {
   diskLowSpaceBytes: 0,
   diskReserveBytes: 0,
   openFilesMax: 8,
-  producerImageBytes: KiB,
 };
 
 export interface SimHost extends WorldHost {

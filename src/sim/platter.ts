@@ -2,6 +2,7 @@
 import { concatBytes } from "../base/bytes.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import type { TopicId } from "../model/ids.ts";
+import type { ProducerTable } from "../model/producer-table.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { LogStore, ReplicaLog, StorageConfig, StorageDeps } from "../storage/types.ts";
 import { type PartitionName, partitionName } from "./history.ts";
@@ -70,6 +71,8 @@ export interface LogContent {
   readonly startOffset: number;
   readonly highWatermark: number;
   readonly bytes: Uint8Array;
+  /** As the start of a broker finds them. */
+  readonly producers: ProducerTable;
 }
 
 /** Every intact log of a disk; rejects as `recoverCopy`, and where a log cannot be read. */
@@ -81,9 +84,9 @@ export async function readCopy(
   const found: LogContent[] = [];
   for (const log of store.logs) {
     if (log.damage !== undefined || options.isSkipped(partitionName(log))) continue;
-    const { topicId, topic, partition, startOffset, highWatermark } = log;
+    const { topicId, topic, partition, startOffset, highWatermark, producers } = log;
     const bytes = concatBytes(await world.settle(chunksOf(log)));
-    found.push({ topicId, topic, partition, startOffset, highWatermark, bytes });
+    found.push({ topicId, topic, partition, startOffset, highWatermark, bytes, producers });
   }
   return found;
 }

@@ -13,10 +13,12 @@ import { encodeProducerImage, type LogTail } from "./producer-image.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 
 /**
- * A log that has grown by less since its last image gets no new one: to read this much again at a start costs no more than one read, a file and two
- * syncs for each of a thousand slow partitions cost seconds of every checkpoint.
+ * A log that has grown by less since its last image gets no new one: to read this much again at a start costs no more than one read, while a file and
+ * two syncs for each of a thousand slow partitions cost seconds of every checkpoint.
  */
-export const PRODUCER_IMAGE_BYTES = 256 * 1024;
+const IMAGE_BYTES = 256 * 1024;
+/** Small segments are for a disk on which everything is small. */
+const IMAGES_PER_SEGMENT = 4;
 /** The one before the newest is for a newest that rots. */
 const IMAGES_KEPT = 2;
 /** Tables are made into bytes in one go of about so many; then others get their turn. */
@@ -31,7 +33,6 @@ interface Capture {
 
 /** What one log has of images. */
 export class ProducerImages {
-  readonly #afterBytes: number;
   /** Ends of the files, newest first. */
   #ends: readonly number[];
   /** Ends of files that say nothing any more. */
@@ -39,9 +40,8 @@ export class ProducerImages {
   #grownBytes = 0;
   #held: Capture | undefined;
 
-  constructor(ends: readonly number[], afterBytes: number) {
+  constructor(ends: readonly number[]) {
     this.#ends = ends;
-    this.#afterBytes = afterBytes;
   }
 
   get ends(): readonly number[] {
@@ -64,18 +64,19 @@ export class ProducerImages {
     if (this.#ends.every((each) => each <= end)) return;
     this.#stale = [...this.#stale, ...this.#ends.filter((each) => each > end)];
     this.#ends = this.#ends.filter((each) => each <= end);
-    this.#grownBytes = this.#afterBytes;
+    this.#grownBytes = IMAGE_BYTES;
   }
 
   #drop(): void {
     this.#held = undefined;
-    this.#grownBytes = this.#afterBytes;
+    this.#grownBytes = IMAGE_BYTES;
   }
 
   /** One that waits to be written is not replaced: it can be written sooner than a younger one. */
   isWanted(log: ReplicaLogImpl): boolean {
-    if (this.#held !== undefined || this.#grownBytes < this.#afterBytes) return false;
-    const { producers } = log;
+    const { producers, segments } = log;
+    const neededBytes = Math.min(IMAGE_BYTES, segments.segmentBytes / IMAGES_PER_SEGMENT);
+    if (this.#held !== undefined || this.#grownBytes < neededBytes) return false;
     return producers.size > 0 && producers.endOffset === log.endOffset && log.damage === undefined && !log.isDeleted;
   }
 

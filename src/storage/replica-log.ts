@@ -19,7 +19,7 @@ import { LogHighWatermark, type RisingLog } from "./high-watermark.ts";
 import type { LogCapture, LogImage } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
-import { PRODUCER_IMAGE_BYTES, ProducerImages } from "./producer-images.ts";
+import { ProducerImages } from "./producer-images.ts";
 import { emptyRead } from "./segment-read.ts";
 import type { Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
@@ -43,7 +43,6 @@ export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl
   push(entry: JournalEntry): void;
   /** Pending while a checkpoint takes its snapshot: truncations, epochs and log starts wait for it. */
   readonly gate: Promise<void> | undefined;
-  readonly config: { readonly producerImageBytes?: number };
   requestFlush(log: ReplicaLogImpl): void;
   onDamageMet(log: ReplicaLogImpl, damage: Damage): void;
   onHighWatermarkRisen(log: ReplicaLogImpl): void;
@@ -101,7 +100,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.damage = image.damage;
     this.mark = new LogHighWatermark(this.startOffset, image.highWatermark);
     this.producers = new ProducerTable(this.startOffset);
-    this.images = new ProducerImages(image.producerImages, services.config.producerImageBytes ?? PRODUCER_IMAGE_BYTES);
+    this.images = new ProducerImages(image.producerImages);
     this.held = new HeldBatches<ReplicaLogImpl>(services, this, image.endOffset);
   }
 

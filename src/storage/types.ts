@@ -49,8 +49,6 @@ export interface StorageConfig {
   readonly diskLowSpaceBytes: number;
   readonly diskReserveBytes: number;
   readonly openFilesMax: number;
-  /** A log gets a new image of its producers when it has grown by this much; see PRODUCER_IMAGE_BYTES. */
-  readonly producerImageBytes?: number;
 }
 
 /** What a start found (D-6). "first": the directory was empty. */

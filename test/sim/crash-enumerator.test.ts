@@ -23,6 +23,6 @@ it("T7: no crash of a storage trace loses what was promised", async () => {
   expect(result.doubleCrashes).toBeGreaterThan(5);
 });
 
-it.each(["M2", "M19c", "D-13"])("T7: the planted bug %s is found", async (id) => {
+it.each(["M2", "M19c", "D-13", "M23", "D-15b"])("T7: the planted bug %s is found", async (id) => {
   expect((await enumerate(id, 500)).failures).not.toEqual([]);
 });

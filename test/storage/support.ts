@@ -3,7 +3,7 @@ import { concatBytes } from "../../src/base/bytes.ts";
 import type { LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId } from "../../src/model/ids.ts";
 import { uuidFromBytes } from "../../src/model/ids.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
-import { assignOffsets, baseOffsetAt, lastOffsetAt } from "../../src/model/record-batch.ts";
+import { assignOffsets, baseOffsetAt, lastOffsetAt, type ProducerFields } from "../../src/model/record-batch.ts";
 import { forEachBatch, RecordBatchBuilder } from "../../src/model/records.ts";
 import { createChecksum } from "../../src/platform/checksum.ts";
 import type { Codecs } from "../../src/ports/codecs.ts";
@@ -127,6 +127,7 @@ export function makeBatch(
     readonly fill?: number;
     readonly valueBytes?: number;
     readonly timestamp?: number;
+    readonly producer?: ProducerFields;
   } = {},
 ): Uint8Array {
   const { count = 1, epoch = 0, fill = base, valueBytes = 20, timestamp = 1000 + base } = options;
@@ -139,7 +140,8 @@ export function makeBatch(
       timestamp: timestamp + index,
     });
   }
-  const batch = builder.build({ compression: "none", codecs, checksum });
+  const producer = options.producer && { producer: options.producer };
+  const batch = builder.build({ compression: "none", codecs, checksum, ...producer });
   assignOffsets(batch, base, epoch);
   return batch;
 }
