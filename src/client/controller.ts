@@ -130,8 +130,9 @@ async function atController<K extends ApiKey>(
     const pauseMs = backoffMs(count, rng);
     const isLate = alarms.nowMs() + pauseMs >= deadlineMs;
     const mayTryAgain = isPassing(tried.error.code) && (!tried.isDoubtful || call.isRepeatable(tried.version));
+    // Also where it was the last try: the next call must not begin with one that is silent.
+    if (isPassing(tried.error.code) && tried.error.code !== "BUSY") pool.forgetController();
     if (isLate || !mayTryAgain) throw verdict(error, { isDoubtful, isLate: isLate && mayTryAgain, ...call });
-    if (tried.error.code !== "BUSY") pool.forgetController();
     tryMs *= 2;
     await alarms.sleep(pauseMs).catch((thrown: unknown) => {
       throw verdict(asOttlaError(thrown), { isDoubtful, isLate: false, ...call });

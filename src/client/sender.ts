@@ -20,19 +20,18 @@ import {
 } from "../wire/native/apis.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { Accumulator } from "./accumulator.ts";
-import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import type { Lane } from "./lane.ts";
+import { LaneWaits } from "./lane-waits.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { Numbering } from "./numbering.ts";
 import { answeredError, awaited, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
 import type { ProduceBatch } from "./produce-batch.ts";
 import { ACKS_IN_TURN, isIdle, newTarget, type Outgoing, queueOf, takeLanes, type Target } from "./send-target.ts";
-import { isConfirmedGone, isStale, isTopicGone, MISSING_MAX, togetherMs } from "./stale.ts";
-import { isLeaderless, isLost, noLeader } from "./unreadable.ts";
-import { WaitNotes } from "./wait-notes.ts";
+import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
+import { isLeaderless, noLeader } from "./unreadable.ts";
 
 export interface SenderOptions {
   readonly requestTimeoutMs: number;
@@ -65,7 +64,7 @@ export class Sender {
   readonly #accumulator: Accumulator;
   readonly #settle: (batch: ProduceBatch, fate: BatchFate) => void;
   readonly #targets = new Map<BrokerLink, Target>();
-  readonly #notes: WaitNotes;
+  readonly #waits: LaneWaits;
   readonly #numbering: Numbering;
   #isClosed = false;
 
@@ -78,15 +77,16 @@ export class Sender {
     this.#options = options;
     this.#accumulator = parts.accumulator;
     this.#settle = parts.settle;
-    this.#notes = new WaitNotes(context);
+    this.#waits = new LaneWaits(context, {
+      accumulator: this.#accumulator,
+      route: (lane) => this.route(lane),
+      failAll: (lane, error) => this.#failAll(lane, error),
+    });
     this.#numbering = new Numbering(context, options.name, {
       onReady: (lane) => this.route(lane),
       onHopeless: (lane, error) => this.#failAll(lane, error),
       onLost: (batch, error) => this.#fail(batch, named(batch.lane, error)),
-      onWait: (lane, error) => {
-        lane.lastError = error;
-        this.#notes.waits(lane.topic, lane.partition, `no producer id: ${error.message}`);
-      },
+      onWait: (lane, error) => this.#waits.note(lane, error, `no producer id: ${error.message}`),
     });
   }
 
@@ -106,7 +106,7 @@ export class Sender {
     const topic = this.#context.metadata.peek(lane.topic);
     const partition = partitionOf(topic, lane.partition);
     const link = partition === undefined ? undefined : this.#context.pool.linkOfNode(partition.leader);
-    if (link === undefined || partition === undefined) return this.#block(lane, noLeader(lane.topic, partition));
+    if (link === undefined || partition === undefined) return this.#waits.block(lane, noLeader(lane.topic, partition));
     if (isAway(lane, link)) return;
     const target = this.#target(link, partition.leader);
     lane.isQueued = true;
@@ -131,7 +131,7 @@ export class Sender {
 
   close(): void {
     this.#isClosed = true;
-    this.#notes.close();
+    this.#waits.close();
     this.#numbering.close();
     for (const target of this.#targets.values()) {
       target.unwatch();
@@ -197,7 +197,7 @@ export class Sender {
       (error: unknown) => {
         target.connectingSinceMs = undefined;
         target.look.unreachable(sinceMs);
-        for (const lane of takeLanes(target)) this.#block(lane, asOttlaError(error), target.link);
+        for (const lane of takeLanes(target)) this.#waits.block(lane, asOttlaError(error), target.link);
       },
     );
   }
@@ -313,7 +313,7 @@ export class Sender {
     const error = connection.tell(API.PRODUCE, request, bodies);
     for (const batch of batches) {
       if (error === undefined) {
-        this.#heard(batch.lane);
+        this.#waits.heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: undefined });
       } else {
         batch.state = "sealed";
@@ -355,7 +355,7 @@ export class Sender {
       const entry = isWhole ? response.entries[index] : undefined;
       // Of an attempt that was left, this alone is news.
       if (entry?.error === "NONE") {
-        this.#heard(batch.lane);
+        this.#waits.heard(batch.lane);
         this.#numbering.appended(batch);
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
       } else if (isCurrent) this.#onError(batch, refusalOf(entry, from));
@@ -381,7 +381,7 @@ export class Sender {
       return this.route(lane);
     }
     lane.retry(batch);
-    this.#block(lane, error, from);
+    this.#waits.block(lane, error, from);
   }
 
   #mayBeSentAgain(batch: ProduceBatch, outcome: Outcome): boolean {
@@ -400,74 +400,13 @@ export class Sender {
     }
     lane.retry(batch);
     // Mostly the answer to one that was sent behind a refused one: that one's reason is the lane's.
-    if (!lane.isBlocked) this.#block(lane, error);
-  }
-
-  #heard(lane: Lane): void {
-    lane.missingCount = lane.failureCount = 0;
-    lane.lastError = undefined;
-    this.#notes.goesOn(lane.topic, lane.partition);
-  }
-
-  /** Keeps the lane back for a while, and asks for its metadata if that may be the cause. */
-  #block(lane: Lane, why: OttlaError, from?: BrokerLink): void {
-    lane.lastError = why;
-    if (lane.isBlocked) return;
-    lane.isBlocked = true;
-    lane.failureCount++;
-    this.#notes.waits(lane.topic, lane.partition, why.message);
-    this.#accumulator.leave(lane);
-    const { alarms, rng } = this.#context;
-    const waitMs = backoffMs(lane.failureCount, rng);
-    const unblock = () => {
-      lane.isBlocked = false;
-      this.route(lane);
-    };
-    if (!isStale(why.code)) {
-      alarms.after(waitMs, unblock);
-      return;
-    }
-    const unblockLater = () => alarms.after(togetherMs(waitMs, alarms.nowMs(), lane.failureCount), unblock);
-    this.#context.metadata.refreshElsewhere(lane.topic, from).then(
-      (topic) => {
-        const partition = partitionOf(topic, lane.partition);
-        if (partition === undefined) this.#missing(lane, undefined);
-        else if (partition.leader < 0) this.#leaderless(lane, topic, partition);
-        unblockLater();
-      },
-      (error: unknown) => {
-        this.#missing(lane, asOttlaError(error));
-        unblockLater();
-      },
-    );
-  }
-
-  /** Metadata of this moment says so. Records that belong there and nowhere else wait for a leader, unless there can be none. */
-  #leaderless(lane: Lane, topic: TopicMetadata, partition: PartitionMetadata): void {
-    this.#rehome(lane, topic);
-    if (this.#isClosed || !isLost(partition)) return;
-    const why = named(lane, noLeader(lane.topic, partition));
-    this.#failAll(lane, why);
+    if (!lane.isBlocked) this.#waits.block(lane, error);
   }
 
   /** All that waits there. */
   #failAll(lane: Lane, why: OttlaError): void {
     for (const batch of lane.drain()) this.#fail(batch, why);
-    this.#notes.forget(lane.topic, lane.partition);
-  }
-
-  #rehome(lane: Lane, topic: TopicMetadata): void {
-    if (this.#isClosed) return;
-    for (const other of this.#accumulator.rehome(lane, topic)) this.route(other);
-    if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
-  }
-
-  #missing(lane: Lane, error: OttlaError | undefined): void {
-    if (error !== undefined && !isConfirmedGone(error)) return;
-    if (++lane.missingCount < MISSING_MAX) return;
-    const gone =
-      error ?? new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${lane.topic}-${lane.partition} does not exist`);
-    this.#failAll(lane, gone);
+    this.#waits.forgetIdle(lane);
   }
 
   #expire(batch: ProduceBatch): void {
@@ -485,7 +424,7 @@ export class Sender {
     const hint = isTelling ? { hint: why.hint } : {};
     const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });
     this.#fail(batch, named(lane, error));
-    if (lane.head() === undefined) this.#notes.forget(lane.topic, lane.partition);
+    this.#waits.forgetIdle(lane);
     this.route(lane);
   }
 

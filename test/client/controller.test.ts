@@ -315,6 +315,16 @@ describe("a controller that hangs", () => {
     expect(cluster.creationsOf("t")).toBe(1);
   });
 
+  it("is asked no more by the next call, where a call had no time to look for another one", async () => {
+    const { cluster, time, admin } = await setUp({ brokers: [1, 2] });
+    await time.until(admin.listTopics({ linearizable: true }));
+    cluster.node(1).onRequest = () => "drop";
+    cluster.controllerId = 3;
+    const first = await time.until(errorOf(admin.listTopics({ linearizable: true, timeoutMs: 500 })));
+    expect(first?.code).toBe("REQUEST_TIMED_OUT");
+    expect(await time.until(errorOf(admin.listTopics({ linearizable: true, timeoutMs: 500 })))).toBeUndefined();
+  });
+
   it("dies: its successor is asked as soon as it is known", async () => {
     const { cluster, time, admin } = await setUp({ brokers: [2, 3] });
     await time.until(admin.createTopic("a"));

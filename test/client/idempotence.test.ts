@@ -3,8 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { BatchReport, ProducerOptions } from "../../src/client/types.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
-import { baseSequenceAt, crcAt, producerEpochAt, producerIdAt } from "../../src/model/record-batch.ts";
-import { CRC_START } from "../../src/model/record-batch.ts";
+import { baseSequenceAt, CRC_START, crcAt, producerEpochAt, producerIdAt } from "../../src/model/record-batch.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { FakeBroker, type Verdict } from "./fake-broker.ts";
 import { createWorld } from "./world.ts";
@@ -181,25 +180,18 @@ describe("numbers", () => {
   });
 
   it("are written anew, with their checksum, where a new epoch has begun", async () => {
-    const { world, time, first, producer, numbers } = await setUp({
-      lingerMs: 10_000,
-      batchBytes: 200,
-      deliveryTimeoutMs: 4_000,
-    });
-    await time.until(producer.prepare("t"));
-    // The first one is lost without a word; the second one is refused behind it, and told so.
+    const { world, time, first, send, numbers } = await setUp({ deliveryTimeoutMs: 4_000 });
     first.onProduce = ({ requestIndex }) => {
       if (requestIndex === 0) return { error: "REQUEST_TIMED_OUT", outcome: "unknown" };
-      return first.values("t").length === 0 && numbers().length < 12
-        ? { error: "BUSY", outcome: "not appended" }
-        : undefined;
+      return requestIndex < 14 ? { error: "BUSY", outcome: "not appended" } : undefined;
     };
-    const lost = failure(producer.send("t", { value: "x".repeat(80) }));
-    void producer.flush().catch(() => undefined);
+    const lost = failure(send("a"));
     await time.pass(3_500);
-    const later = producer.send("t", { value: "y".repeat(80) });
-    void producer.flush().catch(() => undefined);
-    await time.until(Promise.allSettled([lost, later]));
+    const later = send("b");
+    expect(await time.until(lost)).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "unknown" });
+    expect(await time.until(later, 4_000)).toMatchObject({ offset: 0 });
+    const unique = new Set(numbers().map(([, epoch, sequence]) => `${epoch} ${sequence}`));
+    expect([...unique]).toEqual(["0 0", "0 1", "1 0"]);
     const sent = first.of(API.PRODUCE).flatMap(({ bodies }) => bodies);
     for (const body of sent) expect(world.deps.checksum.crc32c(body.subarray(CRC_START))).toBe(crcAt(body, 0));
   });
