@@ -51,6 +51,7 @@ export interface MembershipOptions {
 
 /** While there is nobody to talk to, or who was asked said no. */
 const RETRY_MS = 50;
+const HEARD_SHARE = 5 / 6;
 const RETRY_LONGEST_MS = 500;
 /** Calls to controllers that failed in a row before it is told. */
 const FAILURES_TOLD = 4;
@@ -114,7 +115,10 @@ export class Membership {
     return this.#registrations;
   }
 
-  /** Until then the controller does not take this broker for dead, if both clocks run alike: a session after the last heartbeat that was answered was sent. */
+  /**
+   * Until then no controller fences this broker: for a session after the sending of the last heartbeat that was answered "unfenced", less a margin for
+   * clocks that run unlike and for a controller that does not know yet that it is none. Not once this broker wants to go.
+   */
   get heardUntilMs(): number {
     return this.#heardUntilMs;
   }
@@ -150,7 +154,11 @@ export class Membership {
   /** After each applied record: the controller may be another one, and this incarnation may be unfenced. */
   onApplied(): void {
     if (this.#isHeldBack && !this.#isDamageCounted()) this.kick();
-    if (this.#epoch !== undefined && this.isUnfenced) this.#ready.resolve();
+    if (this.#epoch !== undefined && this.isUnfenced) {
+      this.#ready.resolve();
+      // To be told so: until then named producers have to wait.
+      if (this.#isFencedByAnswer) this.kick();
+    }
     if (this.#deps.quorum.controllerId === this.#askedController) return;
     this.#onMoved?.();
     if (this.#failures > 0) this.kick();
@@ -180,6 +188,7 @@ export class Membership {
   /** R-62: resolves when the controller let it go, when there is no controller, or after `timeoutMs`. */
   async leave(timeoutMs: number): Promise<void> {
     this.#wantsShutdown = true;
+    this.#heardUntilMs = Number.NEGATIVE_INFINITY;
     const { quorum, timers } = this.#deps;
     if (this.#epoch === undefined || quorum.controllerId === null || this.#isStopped) return;
     await new Promise<void>((resolve) => {
@@ -325,7 +334,7 @@ export class Membership {
         damaged: damage.damaged,
       }),
     );
-    this.#heardUntilMs = this.#sentMs + this.#options.sessionMs;
+    if (!isFenced && !this.#wantsShutdown) this.#heardUntilMs = this.#sentMs + HEARD_SHARE * this.#options.sessionMs;
     this.#damage.answered(damage);
     this.#trouble = undefined;
     if (isFenced !== this.#isFencedByAnswer)

@@ -1,4 +1,5 @@
 // What a leader has against a producer before it looks at the partition: acks below all (D-28), an epoch that its name has left behind (invariant 24).
+import { mutant } from "../base/mutant.ts";
 import { NAMED_PRODUCER_IDS_START } from "../metadata/records.ts";
 import type { ErrorName } from "../model/errors.ts";
 import type { RequiredAcks } from "../replication/types.ts";
@@ -31,7 +32,7 @@ export function producerRefusal(
       break;
   }
   // Whoever took the name over waits for this broker until its session has ended: from then on it must not take anything, whatever it still believes.
-  return clock.monoMs() < membership.heardUntilMs
+  return clock.monoMs() < membership.heardUntilMs || mutant("I24h")
     ? undefined
     : { error: "BUSY", message: "the controller may have given the name away: it was not heard of for a session" };
 }

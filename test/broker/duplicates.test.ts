@@ -76,7 +76,7 @@ describe("P-2: a batch that is sent again", () => {
   it("is answered so by the new leader when the old one was killed", async () => {
     for (const [index, value] of ["a", "b", "c", "d", "e"].entries()) await produce(numbered([value], index));
     const old = await leader();
-    cluster.node(old).crash("kill");
+    cluster.node(old).crash("process death");
     for (const [index, value] of ["a", "b", "c", "d", "e"].entries())
       expect(await produce(numbered([value], index))).toEqual({ error: "NONE", baseOffset: index });
     expect(await leader()).not.toBe(old);
@@ -84,7 +84,7 @@ describe("P-2: a batch that is sent again", () => {
     expect(await endOffset()).toBe(6);
   });
 
-  it.each(["kill", "power loss", "stop"] as const)(
+  it.each(["process death", "power loss", "stop"] as const)(
     "is answered so after a %s and a start of all nodes",
     async (how) => {
       for (const [index, value] of ["a", "b", "c", "d", "e", "f"].entries()) await produce(numbered([value], index));
@@ -105,7 +105,7 @@ describe("P-2: a batch that is sent again", () => {
     await produce(numbered(["a"], 0));
     for (let sent = 0; sent < 20; sent++) await produce(batchOf(["pad"], { padBytes: 1_500 }));
     expect(await produce(numbered(["a"], 0))).toEqual({ error: "NONE", baseOffset: 0 });
-    for (const node of cluster.nodes) node.crash("kill");
+    for (const node of cluster.nodes) node.crash("process death");
     await cluster.start();
     expect(await produce(numbered(["a"], 0))).toEqual({ error: "NONE", baseOffset: 0 });
     expect(await endOffset()).toBe(21);

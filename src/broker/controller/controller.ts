@@ -223,6 +223,8 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
 
   onApplied(applied: Applied): void {
     this.#deletions.onApplied(applied, this.#isActive);
+    for (const record of this.#isActive ? applied.records : [])
+      if (record.type === "fence-broker") this.#registrations.fenced(record.nodeId, applied.index + 1);
     this.#applied.look();
   }
 

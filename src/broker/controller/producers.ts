@@ -1,6 +1,7 @@
 // The controller's side of producer ids: blocks for brokers (P-17), and named producers, whose predecessors are fenced everywhere before the
 // answer is given (invariant 24).
 import { type Decision, decideNamedProducer, decideProducerIds } from "../../metadata/controller.ts";
+import { mutant } from "../../base/mutant.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Logger } from "../../ports/logger.ts";
@@ -66,7 +67,7 @@ export class Producers {
     if (granted === undefined) throw new OttlaError("UNKNOWN_SERVER_ERROR", "a named producer is granted an epoch");
     const { producerId: id, producerEpoch: epoch } = granted;
     if (decision.records.length > 0) logger.info("producer_named", { name, producerId: id, producerEpoch: epoch });
-    await applied.whenKnown(quorum.image.endOffset, timeoutMs);
+    if (!mutant("I24w")) await applied.whenKnown(quorum.image.endOffset, timeoutMs);
     return { producerId: id, producerEpoch: epoch };
   }
 }

@@ -6,6 +6,7 @@ import {
   type FenceWish,
   type RegistrationWish,
 } from "../../metadata/controller.ts";
+import { accepted } from "../../metadata/decision.ts";
 import type { BrokerImage } from "../../metadata/image.ts";
 import type { Sessions } from "../../metadata/sessions.ts";
 import { mutant } from "../../base/mutant.ts";
@@ -52,6 +53,8 @@ export class Registrations {
   readonly #unfencing = new Set<NodeId>();
   /** Brokers whose disks are low on space, as each last told. */
   readonly #low = new Set<NodeId>();
+  /** Who has applied everything below this knows that it was fenced: it leads nothing any more when it is unfenced. */
+  readonly #fencedEnd = new Map<NodeId, number>();
   /** When each gave a sign of life last, since this node is the controller. */
   readonly #heardMs = new Map<NodeId, number>();
 
@@ -63,6 +66,14 @@ export class Registrations {
   begin(): void {
     this.#low.clear();
     this.#heardMs.clear();
+    this.#fencedEnd.clear();
+    const { image } = this.#deps.quorum;
+    for (const { nodeId, isFenced } of image.brokers) if (isFenced) this.#fencedEnd.set(nodeId, image.endOffset);
+  }
+
+  /** By the entry before `end`. */
+  fenced(nodeId: NodeId, end: number): void {
+    this.#fencedEnd.set(nodeId, end);
   }
 
   isLowOnSpace(nodeId: NodeId): boolean {
@@ -142,6 +153,7 @@ export class Registrations {
     this.#deps.departures.forget(nodeId);
     this.#deps.applied.forget(nodeId);
     this.#low.delete(nodeId);
+    this.#fencedEnd.delete(nodeId);
     logger.info("broker_unregistered", { nodeId, isForced });
   }
 
@@ -185,7 +197,12 @@ export class Registrations {
   }
 
   #hasToUnfence(broker: BrokerImage, { epochStored, appliedEnd }: BrokerHeartbeatRequest): boolean {
-    return broker.isFenced && !this.#unfencing.has(broker.nodeId) && epochStored && appliedEnd > broker.brokerEpoch;
+    const isDue = broker.isFenced && !this.#unfencing.has(broker.nodeId) && epochStored;
+    return isDue && appliedEnd > broker.brokerEpoch && this.#knowsOfFencing(broker.nodeId, appliedEnd);
+  }
+
+  #knowsOfFencing(nodeId: NodeId, appliedEnd: number): boolean {
+    return appliedEnd >= (this.#fencedEnd.get(nodeId) ?? 0) || mutant("I24f");
   }
 
   async #unfence({ nodeId, brokerEpoch, appliedEnd, epochStored }: BrokerHeartbeatRequest): Promise<void> {
@@ -193,7 +210,10 @@ export class Registrations {
     const wish = { nodeId, brokerEpoch, isConfirmed: epochStored, appliedEnd };
     this.#unfencing.add(nodeId);
     try {
-      const decision = await quorum.propose((image) => decideUnfence(image, wish));
+      const decision = await quorum.propose((image) =>
+        // Fenced again meanwhile: its next heartbeats ask again.
+        this.#knowsOfFencing(nodeId, appliedEnd) ? decideUnfence(image, wish) : accepted(),
+      );
       const broker = quorum.image.broker(nodeId);
       if (decision.kind === "refused" || decision.records.length === 0 || broker === undefined) return;
       logger.info("broker_unfenced", { nodeId, brokerEpoch });
