@@ -1,6 +1,8 @@
 // One batch of records of the model: an object that all replicas share, so that equal contents are the same object.
+import type { ErrorName } from "../../model/errors.ts";
 import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { RequiredAcks } from "../../replication/types.ts";
+import type { Sent, SimProducer } from "./producer.ts";
 
 /** Made by a producer; the leader that appends it gives it its place, once. */
 export class SimBatch {
@@ -17,6 +19,11 @@ export class SimBatch {
   producerId = -1;
   producerEpoch = -1;
   baseSequence = -1;
+  /** What it is an attempt of, and whose. */
+  message: Sent | undefined;
+  producer: SimProducer | undefined;
+  /** On the broker: the answer goes out. */
+  onAnswer: ((error: ErrorName, from: number) => void) | undefined;
 
   constructor(number: number, { recordCount, acks }: { readonly recordCount: number; readonly acks: RequiredAcks }) {
     this.number = number;

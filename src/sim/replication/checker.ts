@@ -1,13 +1,40 @@
 // What must hold at every moment of a replicated partition: invariants 1 to 17 as far as a model of cores, disks and a controller shows them.
 import type { PartitionImage } from "../../metadata/image.ts";
+import type { ErrorName } from "../../model/errors.ts";
 import type { NodeId } from "../../model/ids.ts";
+import type { ProducerTable } from "../../model/producer-table.ts";
 import { JOINING_MAX_MS } from "../../replication/in-sync-replicas.ts";
 import { placeOf, type SimBatch } from "./batch.ts";
 import type { PlatterLog } from "./disk.ts";
+import { differs, isOriginal, type ProducerFault, ProducerTruth, refusedWrongly } from "./producer-truth.ts";
 import type { ReplicationWorld } from "./world.ts";
 
 /** Ids as the other checkers number them (reliability: invariants); 44 and 45 are progress, 0 is an assertion of the code itself. */
-export type ReplicationInvariant = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 12 | 13 | 14 | 15 | 16 | 17 | 44 | 45;
+export type ReplicationInvariant =
+  | 0
+  | 1
+  | 2
+  | 3
+  | 4
+  | 5
+  | 6
+  | 7
+  | 8
+  | 9
+  | 10
+  | 12
+  | 13
+  | 14
+  | 15
+  | 16
+  | 17
+  | 21
+  | 22
+  | 23
+  | 24
+  | 25
+  | 44
+  | 45;
 
 export interface ReplicationViolation {
   readonly invariant: ReplicationInvariant;
@@ -60,6 +87,7 @@ class Truth {
   record: PartitionImage | undefined;
   /** Leader epoch of the last unclean election: what an earlier leader says counts no more (D-10). */
   uncleanEpoch = -1;
+  readonly producers = new ProducerTruth();
   /** And nobody has led since. */
   isGivenUp = false;
 }
@@ -258,6 +286,7 @@ export class ReplicationChecker {
   #commit(truth: Truth, batch: SimBatch, name: string): void {
     if (batch.baseOffset !== truth.committedEnd)
       throw new ReplicationBroken(2, `${name} commits ${batch.baseOffset}, committed is ${truth.committedEnd}`);
+    report(truth.producers.commits(batch));
     truth.committed.push(batch);
     truth.committedEnd = batch.endOffset;
     truth.owed.delete(batch);
@@ -369,6 +398,7 @@ export class ReplicationChecker {
     while (at < committed.length && committed[at] === state.batches[at]) at++;
     if (at < committed.length) this.#world.mark("unclean election lost something");
     committed.length = at;
+    truth.producers.restart(committed);
     truth.committedEnd = committed.at(-1)?.endOffset ?? 0;
     truth.owed.clear();
     truth.exposed = 0;
@@ -444,6 +474,32 @@ export class ReplicationChecker {
     if (!isCommitted) truth.owed.add(batch);
   }
 
+  /** 23: `batch` is said to be at `baseOffset`. What is there in the log, an earlier attempt perhaps. */
+  original(replica: WatchedReplica, batch: SimBatch, baseOffset: number): SimBatch {
+    const { batches, name } = replica;
+    const original = batches[placeOf(batches, baseOffset)];
+    if (original === undefined || !isOriginal(batch, original, baseOffset))
+      throw new ReplicationBroken(
+        23,
+        `${name} says that batch ${batch.number} is at ${baseOffset}, where it has batch ${original?.number} at ${original?.baseOffset}`,
+      );
+    return original;
+  }
+
+  /** 22 to 24: unless an operator has given up what was written before. */
+  refuses(replica: WatchedReplica, batch: SimBatch, error: ErrorName): void {
+    const truth = this.#truth(replica.partition);
+    const { record, name, batches } = replica;
+    if (batch.producerId < 0 || truth.uncleanEpoch >= 0) return;
+    const isLeader = record !== undefined && record.leaderEpoch === truth.record?.leaderEpoch;
+    report(refusedWrongly(batch, error, { name, batches, isLeader }));
+  }
+
+  /** 25. Reads the whole log: not for every event. */
+  hasProducers({ name, batches }: WatchedReplica, table: ProducerTable): void {
+    report(differs(name, batches, table));
+  }
+
   /** 10: a consumer asks a leader where the partition ends, and is told. */
   tellsEnd(replica: WatchedReplica, highWatermark: number): void {
     const truth = this.#truth(replica.partition);
@@ -457,6 +513,10 @@ export class ReplicationChecker {
     truth.exposed = highWatermark;
     truth.exposedIn = epoch;
   }
+}
+
+function report(fault: ProducerFault | undefined): void {
+  if (fault !== undefined) throw new ReplicationBroken(fault.invariant, fault.message);
 }
 
 function sameMembers(left: readonly NodeId[], right: readonly NodeId[]): boolean {

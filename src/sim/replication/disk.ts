@@ -80,12 +80,20 @@ export class LogState {
   }
 }
 
+export interface ProducerImage {
+  readonly bytes: Uint8Array;
+  readonly endOffset: number;
+  readonly last: SimBatch;
+}
+
 /** One log on the platter: synced, whatever happens to the power. */
 export class PlatterLog {
   readonly state = new LogState();
   /** D-7: with the epoch of the batch that ends there. */
   storedHighWatermark: { readonly offset: number; readonly epoch: number } | undefined;
   isDamaged = false;
+  /** D-15: what the producers were below `endOffset`, and the batch that ends there. */
+  image: ProducerImage | undefined;
   /** The checker's: so many batches are known to be the committed ones. */
   matched = 0;
 
@@ -95,6 +103,7 @@ export class PlatterLog {
     if (op.kind !== "reset") return;
     this.isDamaged = false;
     if (!mutant("D-7")) this.storedHighWatermark = undefined;
+    if (!mutant("D-15")) this.image = undefined;
   }
 
   noteHighWatermark(offset: number): void {
@@ -104,12 +113,22 @@ export class PlatterLog {
     if (epoch !== undefined) this.storedHighWatermark = { offset: capped, epoch };
   }
 
+  /** D-15: used only where the log has the batch that it was taken after. */
+  get usableImage(): ProducerImage | undefined {
+    const { state, image } = this;
+    if (image === undefined) return undefined;
+    const { endOffset, last } = image;
+    const isThere = state.batches[placeOf(state.batches, endOffset - 1)] === last;
+    return isThere || (mutant("D-15") && endOffset <= state.endOffset) ? image : undefined;
+  }
+
   /** D-7: dropped where the recovered log has another epoch there. */
   get loadedHighWatermark(): number {
     const { state, storedHighWatermark: stored } = this;
-    if (stored === undefined || stored.offset > state.endOffset) return state.startOffset;
+    const least = this.usableImage?.endOffset ?? state.startOffset;
+    if (stored === undefined || stored.offset > state.endOffset) return least;
     const isSame = state.epochAt(stored.offset - 1) === stored.epoch || mutant("D-7");
-    return isSame ? stored.offset : state.startOffset;
+    return isSame ? Math.max(least, stored.offset) : least;
   }
 }
 
@@ -157,12 +176,13 @@ export class SimDisk {
   /** As it is now, for a disk that goes back in time. */
   copy(): SimDisk {
     const copy = new SimDisk(this.directory, 0);
-    for (const { state, storedHighWatermark, isDamaged } of this.logs) {
+    for (const { state, storedHighWatermark, image, isDamaged } of this.logs) {
       const log = new PlatterLog();
       log.state.startOffset = state.startOffset;
       for (const batch of state.batches) log.state.batches.push(batch);
       for (const epoch of state.epochs) log.state.epochs.push(epoch);
       log.storedHighWatermark = storedHighWatermark;
+      log.image = image;
       log.isDamaged = isDamaged;
       copy.logs.push(log);
     }

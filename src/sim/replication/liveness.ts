@@ -6,13 +6,14 @@ import { SimBatch } from "./batch.ts";
 import { ReplicationBroken } from "./checker.ts";
 import type { SimNode } from "./node.ts";
 import { CONTROLLER } from "./place.ts";
+import type { Workload } from "./workload.ts";
 import type { ReplicationWorld } from "./world.ts";
 
 const MEET_MS = 1_000;
 const SETTLE_MS = 10_000;
 const STEADY_MS = 2_500;
 
-export function liveness(world: ReplicationWorld, rng: Rng): void {
+export function liveness(world: ReplicationWorld, workload: Workload, rng: Rng): void {
   if (!world.controller.hasTopic) {
     world.mark("never began");
     return;
@@ -34,7 +35,8 @@ export function liveness(world: ReplicationWorld, rng: Rng): void {
   world.runUntil(world.timeMs + STEADY_MS);
   for (const record of world.controller.partitions) {
     const progress = world.checker.committedEnd(record.index) - (before[record.index] ?? 0);
-    if (!isDead(world, record)) checkPartition(world, { record, core, progress });
+    if (!isDead(world, record))
+      checkPartition(world, { record, core, progress, waitsSinceMs: workload.waitsSinceMs(record.index) });
   }
   world.isQuiet = true;
   world.runUntil(world.timeMs + STEADY_MS);
@@ -111,7 +113,13 @@ function checkPartition(
     record,
     core,
     progress,
-  }: { readonly record: PartitionImage; readonly core: ReadonlySet<SimNode>; readonly progress: number },
+    waitsSinceMs = world.timeMs,
+  }: {
+    readonly record: PartitionImage;
+    readonly core: ReadonlySet<SimNode>;
+    readonly progress: number;
+    readonly waitsSinceMs: number | undefined;
+  },
 ): void {
   const { index, leader, isr, replicas, minIsr } = record;
   const isAll = core.size === world.nodes.length;
@@ -124,6 +132,9 @@ function checkPartition(
     throw new ReplicationBroken(invariant, `nodes ${missing.join(" ")} are not in sync; ${state}`);
   const isStalled = there.length < minIsr;
   if (progress <= 0 && !isStalled) throw new ReplicationBroken(invariant, `nothing is committed; ${state}`);
+  const waitedMs = world.timeMs - waitsSinceMs;
+  if (waitedMs > STEADY_MS - 500 && !isStalled)
+    throw new ReplicationBroken(invariant, `a producer has waited for ${waitedMs} ms; ${state}`);
 }
 
 /** Nothing is produced any more: whoever is in sync has the same log, all of it below the high watermark. */

@@ -1,9 +1,10 @@
 // The log of one replica as its process sees it: what is accepted, written and durable (D-34).
+import { mutant } from "../../base/mutant.ts";
 import type { LogEnds } from "../../replication/types.ts";
 import type { Offset } from "../../model/ids.ts";
 import { ProducerTable } from "../../model/producer-table.ts";
 import { placeOf, type SimBatch, sequencedOf } from "./batch.ts";
-import type { LogState } from "./disk.ts";
+import type { LogState, ProducerImage } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 
 export class SimLog {
@@ -32,11 +33,13 @@ export class SimLog {
     };
   }
 
-  /** Of the whole log. */
-  replayProducers(): ProducerTable {
-    const { startOffset, batches } = this.state;
-    const producers = new ProducerTable(startOffset);
-    for (const batch of batches) producers.observe(sequencedOf(batch));
+  /** What the image says, and the batches above it. */
+  replayProducers(image?: ProducerImage): ProducerTable {
+    const { startOffset, batches, endOffset } = this.state;
+    const read = image === undefined ? undefined : ProducerTable.decode(image.bytes, image.endOffset);
+    const producers = read ?? new ProducerTable(startOffset);
+    if (mutant("M23")) producers.advance(endOffset);
+    for (const batch of batches) if (batch.baseOffset >= producers.endOffset) producers.observe(sequencedOf(batch));
     return producers;
   }
 

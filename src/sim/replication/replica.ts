@@ -15,7 +15,7 @@ import type {
 import { assertNever } from "../../base/assert.ts";
 import type { SimBatch } from "./batch.ts";
 import type { WatchedReplica } from "./checker.ts";
-import type { LogOp, PlatterLog } from "./disk.ts";
+import type { LogOp, PlatterLog, ProducerImage } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 import { SimLog } from "./log.ts";
 import { Serving } from "./serving.ts";
@@ -26,6 +26,9 @@ import type { ReplicationWorld } from "./world.ts";
 type Effect = PartitionEffect<SimBatch, SimBatch>;
 type Event = PartitionEvent<SimBatch, SimBatch>;
 export type IsrProposal = Extract<Effect, { kind: "propose-isr" }>;
+
+/** Steps between two readings of the whole log by the checker. */
+const CHECK_EVERY = 64;
 
 interface Waiting {
   readonly waiting: WaitingProduce<SimBatch>;
@@ -58,6 +61,9 @@ export class SimReplica implements WatchedReplica {
   #joining: { readonly nodeId: NodeId; readonly sinceMs: number } | undefined;
   readonly serving: Serving;
   #waiting: Waiting[] = [];
+  #steps = 0;
+  /** What a checkpoint took of the producers, until it is committed and durable (D-15). */
+  #captured: ProducerImage | undefined;
   readonly #world: ReplicationWorld;
 
   constructor(world: ReplicationWorld, node: SimNode, partition: number) {
@@ -105,6 +111,8 @@ export class SimReplica implements WatchedReplica {
     this.#watch();
     for (const effect of effects) this.#carryOut(effect);
     this.serving.notify();
+    // A truncation that waits has cut the log already, and a full disk's refusal is told after it.
+    if (++this.#steps % CHECK_EVERY === 0 && this.core.endOffset === this.log.endOffset) this.#checkProducers();
   }
 
   /** Of a follower's position there is always a verdict. */
@@ -119,6 +127,7 @@ export class SimReplica implements WatchedReplica {
   #load(): void {
     const { state } = this.log;
     const highWatermark = this.#platter.loadedHighWatermark as Offset;
+    const image = this.#platter.usableImage;
     this.#seenHighWatermark = highWatermark;
     this.#highestMark = highWatermark;
     this.step({
@@ -127,8 +136,15 @@ export class SimReplica implements WatchedReplica {
       startOffset: state.startOffset as Offset,
       epochs: this.epochs,
       highWatermark,
-      producers: this.log.replayProducers(),
+      producers: this.log.replayProducers(image),
     });
+    if (image !== undefined) this.#world.mark("producers from an image");
+    this.#checkProducers();
+  }
+
+  /** 25 */
+  #checkProducers(): void {
+    if (this.#world.swarm.checksTables) this.#world.checker.hasProducers(this, this.core.producers);
   }
 
   #watch(): void {
@@ -152,7 +168,7 @@ export class SimReplica implements WatchedReplica {
       case "duplicate":
         return this.#duplicate(effect);
       case "answer":
-        return this.#answer(effect.token, effect.error);
+        return this.#answer(effect);
       case "high-watermark":
         return undefined;
       case "append-fetched":
@@ -210,8 +226,10 @@ export class SimReplica implements WatchedReplica {
     this.#world.mark(toOffset < this.log.endOffset ? "records truncated" : "epochs truncated");
     this.#world.checker.truncates(this, { toOffset, highWatermark: this.#highestMark });
     this.log.cut(toOffset);
+    if (this.#captured !== undefined && this.#captured.endOffset > toOffset) this.#captured = undefined;
     this.#whileBusy({ kind: "truncate", toOffset }, () => {
       this.step({ kind: "truncated", ends: this.log.ends, epochs: this.epochs });
+      this.#checkProducers();
     });
     this.#world.onDelicate?.(this, "truncate");
   }
@@ -219,6 +237,7 @@ export class SimReplica implements WatchedReplica {
   #restart(fromOffset: number): void {
     this.#world.mark("log restarted");
     this.log.reset(fromOffset);
+    this.#captured = undefined;
     this.#whileBusy({ kind: "reset", fromOffset }, () => {
       const producers = this.log.replayProducers();
       this.step({ kind: "restarted", ends: this.log.ends, startOffset: fromOffset as Offset, producers });
@@ -352,6 +371,7 @@ export class SimReplica implements WatchedReplica {
       () => `${this.name} leads epoch ${record.leaderEpoch}, ISR [${record.isr.join(" ")}], end ${this.log.endOffset}`,
     );
     this.#world.checker.leads(this, this.core.highWatermark);
+    this.#checkProducers();
     this.step({ kind: "lead", record, eligible: this.eligible, nowMs: this.node.nowMs });
     this.serving.roleChanged();
     this.#world.onDelicate?.(this, "lead");
@@ -391,11 +411,14 @@ export class SimReplica implements WatchedReplica {
     if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
   }
 
-  #answer(batch: SimBatch, error: ErrorName): void {
+  #answer({ token: batch, error, baseOffset }: Extract<Effect, { kind: "answer" }>): void {
     this.#world.hash.text(error);
     this.#world.mark(`answer ${error}`);
-    this.#world.trace(() => `${this.name} answers batch ${batch.number} at ${batch.baseOffset}: ${error}`);
-    if (error === "NONE") this.#world.checker.acknowledged(this, batch);
+    this.#world.trace(() => `${this.name} answers batch ${batch.number} at ${baseOffset ?? -1}: ${error}`);
+    const { checker } = this.#world;
+    if (error === "NONE") checker.acknowledged(this, checker.original(this, batch, baseOffset ?? -1));
+    else checker.refuses(this, batch, error);
+    batch.onAnswer?.(error, this.nodeId);
   }
 
   /** A consumer asks for the end of the partition. */
@@ -468,6 +491,17 @@ export class SimReplica implements WatchedReplica {
   }
 
   checkpoint(): void {
-    if (!this.isDamaged) this.#platter.noteHighWatermark(this.core.highWatermark);
+    if (this.isDamaged) return;
+    this.#platter.noteHighWatermark(this.core.highWatermark);
+    const { core } = this;
+    const captured = this.#captured;
+    if (captured !== undefined && captured.endOffset <= Math.min(core.highWatermark, core.durableEnd)) {
+      this.#platter.image = captured;
+      this.#captured = undefined;
+    }
+    const last = this.batches.at(-1);
+    const { endOffset } = core.producers;
+    if (this.#captured === undefined && !core.isCutting && last?.endOffset === endOffset)
+      this.#captured = { bytes: core.producers.encode(), endOffset, last };
   }
 }

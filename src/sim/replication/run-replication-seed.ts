@@ -1,12 +1,11 @@
 // One seed of the simulator of partition cores: a safety phase with all faults, then a phase in which all, or only a core, heals and must go on.
 import { AssertionFailure } from "../../base/assert.ts";
-import { createRng, type Rng } from "../../base/rng.ts";
-import { SimBatch } from "./batch.ts";
+import { createRng } from "../../base/rng.ts";
 import { ReplicationBroken, type ReplicationViolation } from "./checker.ts";
 import { liveness } from "./liveness.ts";
 import { ReplicationNemesis } from "./nemesis.ts";
-import type { SimReplica } from "./replica.ts";
 import { drawSwarm, type FaultKind, type ReplicationSwarm } from "./swarm.ts";
+import { Workload } from "./workload.ts";
 import { ReplicationWorld } from "./world.ts";
 
 /** A seed with less committed before it heals has proved little. */
@@ -45,6 +44,14 @@ export const NAMED_REPLICATION_STATES = [
   "answer NOT_ENOUGH_REPLICAS",
   "answer NOT_LEADER_OR_FOLLOWER",
   "answer REQUEST_TIMED_OUT",
+  "duplicate answered",
+  "duplicate waits",
+  "answer OUT_OF_ORDER_SEQUENCE_NUMBER",
+  "answer INVALID_PRODUCER_EPOCH",
+  "producer epoch raised",
+  "producer superseded",
+  "producer fenced",
+  "producers from an image",
   "all heal",
   "only a core heals",
 ] as const;
@@ -83,11 +90,11 @@ export function runReplicationSeed(
   let committed = 0;
   const violation = guarded(world, () => {
     for (const node of world.nodes) node.start();
-    startWorkload(world, rng.fork("workload"));
+    const workload = new Workload(world, rng.fork("workload"));
     world.runUntil(swarm.safetyMs);
     nemesis.stop();
     committed = world.checker.committedBatches;
-    liveness(world, rng.fork("liveness"));
+    liveness(world, workload, rng.fork("liveness"));
   });
   const notCounted = committed < COMMITTED_MIN ? `only ${committed} batches were committed` : undefined;
   return {
@@ -119,34 +126,3 @@ export function guarded(world: ReplicationWorld, run: () => void): ReplicationVi
     throw error;
   }
 }
-
-/** Producers and readers, at whoever believes to lead: mostly at the one that does. */
-function startWorkload(world: ReplicationWorld, rng: Rng): void {
-  const { swarm } = world;
-  const run = (): void => {
-    world.at(world.exponential(rng, swarm.produceMeanMs), run);
-    if (world.isQuiet) return;
-    const replica = pickLeader(world, rng, rng.below(swarm.partitions));
-    if (replica === undefined) return;
-    replica.listLatest();
-    const acks = rng.chance(swarm.acksOneChance) ? (rng.chance(0.1) ? 0 : 1) : -1;
-    const batch = new SimBatch(world.nextBatch(), { recordCount: rng.between(1, 4), acks });
-    replica.node.whenRunning(() => replica.produce(batch));
-  };
-  run();
-}
-
-function pickLeader(world: ReplicationWorld, rng: Rng, partition: number): SimReplica | undefined {
-  const leader = world.controller.partitions[partition]?.leader ?? null;
-  const isZombieWanted = rng.chance(swarmChance(world));
-  const believers: SimReplica[] = [];
-  for (const node of world.nodes) {
-    const replica = node.replica(partition);
-    if (replica?.core.role !== "leader") continue;
-    if (node.nodeId === leader && !isZombieWanted) return replica;
-    believers.push(replica);
-  }
-  return believers.length === 0 ? undefined : rng.pick(believers);
-}
-
-const swarmChance = (world: ReplicationWorld): number => (world.isCalm ? 0 : world.swarm.zombieChance);

@@ -66,6 +66,14 @@ export interface ReplicationSwarm {
   /** Chance that a batch is sent with acks=1; another one in ten of these with acks=0. */
   readonly acksOneChance: number;
   readonly zombieChance: number;
+  /** Producers with an id, and the chance that a batch is one of theirs. */
+  readonly producersPerPartition: number;
+  readonly idempotentChance: number;
+  /** How long such a producer sends a batch again. */
+  readonly deliveryMs: number;
+  readonly producerLifeMsMean: number;
+  /** The checker looks into the tables of producers; otherwise at what producers are told and what is committed alone. */
+  readonly checksTables: boolean;
   // Brokers and the controller.
   readonly lagMaxMs: number;
   readonly backoffMs: number;
@@ -127,5 +135,10 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
     crashAtTruncate: rng.chance(0.6) ? 0 : rng.pick([0.2, 0.6]),
     crashAtReport: rng.chance(0.8) ? 0 : 0.01,
     goesBeyondAtlas: rng.chance(0.05),
+    producersPerPartition: rng.pick([1, 1, 2, 4]),
+    idempotentChance: rng.pick([0.2, 0.7, 1]),
+    deliveryMs: rng.pick([1_000, 5_000, 20_000]),
+    producerLifeMsMean: rng.pick([500, 3_000]),
+    checksTables: true,
   };
 }

@@ -16,11 +16,11 @@ function oneHasATail(stage: Stage): void {
   stage.leads(2);
 }
 
-/** Node 3 knows that five are committed. All others lose everything, and an operator begins anew with node 2. */
-function startedUncleanly(stage: Stage): void {
+/** Node 3 knows that five more are committed. All others lose everything, and an operator begins anew with node 2. */
+export function startedUncleanly(stage: Stage, committedEnd = 5): void {
   for (let count = 0; count < 5; count++) stage.produce(1);
-  stage.until(() => stage.replica(3).core.highWatermark === 5);
-  stage.until(() => stage.node(3).disk.logs[0]?.storedHighWatermark?.offset === 5);
+  stage.until(() => stage.replica(3).core.highWatermark === committedEnd);
+  stage.until(() => stage.node(3).disk.logs[0]?.storedHighWatermark?.offset === committedEnd);
   stage.node(3).kill();
   stage.fenced(3);
   stage.wipe(2);

@@ -91,6 +91,31 @@ export class Stage {
     return batch;
   }
 
+  /** Of one record of a producer with an id. */
+  send(
+    number: number,
+    sequence: { readonly producerId: number; readonly producerEpoch: number; readonly sequence: number },
+  ): SimBatch {
+    const batch = new SimBatch(this.world.nextBatch(), { recordCount: 1, acks: -1 });
+    batch.producerId = sequence.producerId;
+    batch.producerEpoch = sequence.producerEpoch;
+    batch.baseSequence = sequence.sequence;
+    batch.message = { number: sequence.sequence };
+    this.replica(number).produce(batch);
+    return batch;
+  }
+
+  /** The same batch, its answer being lost. */
+  sendAgain(number: number, sent: SimBatch): SimBatch {
+    const batch = new SimBatch(this.world.nextBatch(), { recordCount: sent.recordCount, acks: -1 });
+    batch.producerId = sent.producerId;
+    batch.producerEpoch = sent.producerEpoch;
+    batch.baseSequence = sent.baseSequence;
+    batch.message = sent.message;
+    this.replica(number).produce(batch);
+    return batch;
+  }
+
   run(forMs: number): void {
     this.world.runUntil(this.world.timeMs + forMs);
   }

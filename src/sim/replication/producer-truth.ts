@@ -1,0 +1,115 @@
+// What producers with an id rely on: invariants 21 to 25, as far as one partition shows them.
+import type { ErrorName } from "../../model/errors.ts";
+import { PRODUCER_WINDOW, type ProducerTable } from "../../model/producer-table.ts";
+import type { SimBatch } from "./batch.ts";
+
+export interface ProducerFault {
+  readonly invariant: 21 | 22 | 23 | 24 | 25;
+  readonly message: string;
+}
+
+interface Written {
+  producerEpoch: number;
+  /** Oldest first. */
+  readonly batches: SimBatch[];
+}
+
+/** Computed in another way than the table does it: each producer's batches of its last epoch, all of them. */
+function writtenBy(batches: readonly SimBatch[]): Map<number, Written> {
+  const producers = new Map<number, Written>();
+  for (const batch of batches) {
+    if (batch.producerId < 0) continue;
+    const known = producers.get(batch.producerId);
+    if (known?.producerEpoch === batch.producerEpoch) known.batches.push(batch);
+    else producers.set(batch.producerId, { producerEpoch: batch.producerEpoch, batches: [batch] });
+  }
+  return producers;
+}
+
+/** 25: the table is what the log makes of it. */
+export function differs(name: string, batches: readonly SimBatch[], table: ProducerTable): ProducerFault | undefined {
+  const wanted = writtenBy(batches);
+  const view = table.view();
+  const fault = (message: string): ProducerFault => ({ invariant: 25, message: `${name} ${message}` });
+  if (view.length !== wanted.size) return fault(`knows ${view.length} producers, its log has ${wanted.size}`);
+  for (const { producerId, producerEpoch, batches: known } of view) {
+    const log = wanted.get(producerId);
+    const window = log?.batches.slice(-PRODUCER_WINDOW) ?? [];
+    const isSame =
+      log?.producerEpoch === producerEpoch &&
+      window.length === known.length &&
+      window.every(({ baseOffset, baseSequence }, at) => {
+        const batch = known[at];
+        return batch?.baseOffset === baseOffset && batch.baseSequence === baseSequence;
+      });
+    if (!isSame)
+      return fault(
+        `knows of producer ${producerId} in epoch ${producerEpoch} the batches at [${known.map(({ baseOffset }) => baseOffset).join(" ")}], its log has in epoch ${log?.producerEpoch} [${window.map(({ baseOffset }) => baseOffset).join(" ")}]`,
+      );
+  }
+  return undefined;
+}
+
+/** Of one partition. Shape: of each producer its last committed batch. */
+export class ProducerTruth {
+  readonly #last = new Map<number, SimBatch>();
+
+  /** After an unclean election: so much was committed. */
+  restart(committed: readonly SimBatch[]): void {
+    this.#last.clear();
+    for (const batch of committed) if (batch.producerId >= 0) this.#last.set(batch.producerId, batch);
+  }
+
+  /** 21, 22, 24: `batch` is what is committed next. */
+  commits(batch: SimBatch): ProducerFault | undefined {
+    const { producerId, producerEpoch, baseSequence } = batch;
+    if (producerId < 0) return undefined;
+    const last = this.#last.get(producerId);
+    this.#last.set(producerId, batch);
+    const what = `batch ${batch.number} at ${batch.baseOffset} (producer ${producerId}, epoch ${producerEpoch}, sequence ${baseSequence})`;
+    if (last !== undefined && producerEpoch < last.producerEpoch)
+      return { invariant: 24, message: `${what} is committed after epoch ${last.producerEpoch} was` };
+    const next = last?.producerEpoch === producerEpoch ? last.baseSequence + last.recordCount : 0;
+    if (baseSequence < next) return { invariant: 21, message: `${what} is committed once more, ${next} was next` };
+    if (baseSequence > next) return { invariant: 22, message: `${what} is committed, ${next} was next` };
+    return undefined;
+  }
+}
+
+/** 23: what `replica` answers to `batch` with the offset is where its log has it. */
+export function isOriginal(batch: SimBatch, original: SimBatch | undefined, baseOffset: number): boolean {
+  if (batch.producerId < 0) return original === batch && batch.baseOffset === baseOffset;
+  return original !== undefined && original.message === batch.message && original.baseOffset === baseOffset;
+}
+
+/** 22, 23: a leader refuses what it has, or what is next. */
+export function refusedWrongly(
+  batch: SimBatch,
+  error: ErrorName,
+  {
+    name,
+    batches,
+    isLeader,
+  }: { readonly name: string; readonly batches: readonly SimBatch[]; readonly isLeader: boolean },
+): ProducerFault | undefined {
+  const { producer, producerEpoch, producerId, baseSequence } = batch;
+  const what = `${name} answers ${error} to sequence ${baseSequence} of producer ${producerId} in epoch ${producerEpoch}`;
+  switch (error) {
+    case "OUT_OF_ORDER_SEQUENCE_NUMBER":
+    case "UNKNOWN_PRODUCER_ID": {
+      const log = writtenBy(batches).get(producerId);
+      const window = log?.producerEpoch === producerEpoch ? log.batches.slice(-PRODUCER_WINDOW) : [];
+      const original = window.find(({ message }) => message === batch.message);
+      if (original !== undefined) return { invariant: 23, message: `${what}, which it has at ${original.baseOffset}` };
+      return isLeader && producer?.isHead(batch) === true
+        ? { invariant: 22, message: `${what}, which is next: all before it are acknowledged` }
+        : undefined;
+    }
+    case "INVALID_PRODUCER_EPOCH":
+      return producerEpoch === producer?.producerEpoch && !producer.isSuperseded
+        ? { invariant: 24, message: `${what}, which nobody has fenced` }
+        : undefined;
+    default:
+      return undefined;
+  }
+}
