@@ -67,6 +67,11 @@ export class BrokerLink {
     return this.#attempt;
   }
 
+  /** What it owes is waited for no longer: over the next connection it is found out whether it is there. */
+  renew(reason: string): void {
+    void this.#current?.close(new OttlaError("CONNECTION_LOST", `${this.address}: ${reason}`));
+  }
+
   /** Resolves when what was handed over is sent, soon at the latest. */
   async close(): Promise<void> {
     this.#isClosed = true;

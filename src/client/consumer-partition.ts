@@ -30,6 +30,8 @@ export class ConsumerPartition {
   isBlocked = false;
   /** Failures in a row. */
   failureCount = 0;
+  /** The leader epoch in which a new leader was asked without a pause. */
+  promptEpoch = -1;
   /** Those of them that were no answer at all. */
   timeoutCount = 0;
   /** Its leader was asked, or looked for, and nothing has come of it; undefined: what was asked last was answered. */

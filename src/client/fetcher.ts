@@ -12,7 +12,7 @@ import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { ANSWER_TIMEOUT_MS, answerTimeoutMs, type Fetch, FetchSource } from "./fetch-source.ts";
-import { partitionOf } from "./metadata-cache.ts";
+import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
 import { askStarts, lookUpOffsets, type Start, STARTS_MAX } from "./offset-lookup.ts";
 import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
 import { noLeader } from "./unreadable.ts";
@@ -404,15 +404,14 @@ export class Fetcher {
       partition.isBlocked = false;
       this.plan();
     };
-    if (!isMetadataStale) {
-      alarms.after(backMs, unblock);
-      return;
-    }
+    if (!isMetadataStale) return void alarms.after(backMs, unblock);
     const unblockLater = () => alarms.after(togetherMs(backMs, alarms.nowMs(), partition.failureCount), unblock);
     this.#context.metadata.refreshElsewhere(partition.topic, refusedBy).then(
       (topic) => {
-        if (partitionOf(topic, partition.index) === undefined) this.#missing(partition);
-        unblockLater();
+        const known = partitionOf(topic, partition.index);
+        if (known === undefined) this.#missing(partition);
+        if (isLedElsewhere(this.#context.pool, partition, known, refusedBy)) unblock();
+        else unblockLater();
       },
       (error: unknown) => {
         if (isConfirmedGone(asOttlaError(error))) this.#missing(partition);

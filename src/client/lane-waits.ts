@@ -6,7 +6,7 @@ import type { Accumulator } from "./accumulator.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import type { Lane } from "./lane.ts";
-import { partitionOf } from "./metadata-cache.ts";
+import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
 import { named } from "./outcomes.ts";
 import { isConfirmedGone, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLost, noLeader } from "./unreadable.ts";
@@ -68,7 +68,8 @@ export class LaneWaits {
         const partition = partitionOf(topic, lane.partition);
         if (partition === undefined) this.#missing(lane, undefined);
         else if (partition.leader < 0) this.#leaderless(lane, topic, partition);
-        unblockLater();
+        if (isLedElsewhere(this.#context.pool, lane, partition, from)) unblock();
+        else unblockLater();
       },
       (error: unknown) => {
         this.#missing(lane, asOttlaError(error));

@@ -34,6 +34,8 @@ export class Lane {
   missingCount = 0;
   /** Failures in a row. */
   failureCount = 0;
+  /** The leader epoch in which a new leader was asked without a pause. */
+  promptEpoch = -1;
   /** The last one, in words that do not name the partition. */
   lastError: OttlaError | undefined;
   readonly #batches = new Ring<ProduceBatch>();

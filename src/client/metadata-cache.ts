@@ -6,6 +6,7 @@ import { API, type MetadataResponse, type PartitionMetadata, type TopicMetadata 
 import { backoffMs } from "../link/backoff.ts";
 import type { BrokerConnection } from "../link/broker-connection.ts";
 import type { BrokerLink } from "./broker-link.ts";
+import type { BrokerPool } from "./broker-pool.ts";
 import { CALL_TIMEOUT_MS, callAny, type CallContext } from "./calls.ts";
 import { connectToNode, readAtController } from "./controller.ts";
 import type { MetadataView, ReadOptions, TopicInfo } from "./admin-types.ts";
@@ -337,6 +338,23 @@ function merged(known: TopicMetadata | undefined, fresh: TopicMetadata): TopicMe
 export function partitionOf(topic: TopicMetadata | undefined, index: number): PartitionMetadata | undefined {
   const guess = topic?.partitions[index];
   return guess?.index === index ? guess : topic?.partitions.find((partition) => partition.index === index);
+}
+
+/**
+ * Fresh metadata name a leader that is not the one that refused: it is asked at once. Once for each leader epoch: brokers that point at each other
+ * are asked no faster than the back-off allows.
+ */
+export function isLedElsewhere(
+  pool: BrokerPool,
+  waiter: { promptEpoch: number },
+  partition: PartitionMetadata | undefined,
+  refusedBy: BrokerLink | undefined,
+): boolean {
+  if (partition === undefined || partition.leaderEpoch <= waiter.promptEpoch) return false;
+  const link = pool.linkOfNode(partition.leader);
+  if (link === undefined || link === refusedBy) return false;
+  waiter.promptEpoch = partition.leaderEpoch;
+  return true;
 }
 
 /** As callers see it. */

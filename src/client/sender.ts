@@ -334,6 +334,9 @@ export class Sender {
         lanes.add(lane);
       }
     }
+    // A network that was cut and is whole again takes seconds to bring an old connection back.
+    const isLeft = target.inFlight.size > 0 && [...target.inFlight].every(isAllLeft);
+    if (isLeft) target.link.renew("silent, while another broker leads");
     for (const lane of lanes) this.route(lane);
   }
 
@@ -444,6 +447,8 @@ export class Sender {
 /** What is under way was sent to another broker: later ones would arrive before it. */
 const isAway = ({ sequences, link }: Lane, leader: BrokerLink): boolean =>
   link !== leader && sequences?.isUnderWay === true;
+
+const isAllLeft = (outgoing: Outgoing): boolean => outgoing.batches.every(({ request }) => request !== outgoing);
 
 /** False: the batch was taken from that request before. */
 function landed(batch: ProduceBatch, outgoing: Outgoing): boolean {

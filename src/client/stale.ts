@@ -43,11 +43,14 @@ export function isConfirmedGone(error: OttlaError): boolean {
 /** Looking on for a leader, clients ask for all partitions at once: their tries fall on common moments. */
 const TOGETHER_MS = 250;
 const TOGETHER_FROM = 4;
+/** As often as that at first, while a new leader is about to be elected, for about 5 s; then as the back-off says. */
+const OFTEN_UNTIL = 24;
 
 /** How long to wait before the try after `failureCount` failures, instead of `waitMs`. */
 export function togetherMs(waitMs: number, nowMs: number, failureCount: number): number {
   if (failureCount < TOGETHER_FROM) return waitMs;
-  return Math.ceil((nowMs + waitMs) / TOGETHER_MS) * TOGETHER_MS - nowMs;
+  const leastMs = failureCount < OFTEN_UNTIL ? Math.min(waitMs, TOGETHER_MS / 2) : waitMs;
+  return Math.ceil((nowMs + leastMs) / TOGETHER_MS) * TOGETHER_MS - nowMs;
 }
 
 /** Answers in a row that must say so before a topic that was there counts as gone; its name may be about to be made anew. */

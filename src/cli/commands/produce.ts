@@ -22,6 +22,9 @@ export interface ProduceFlags {
   readonly batchBytes?: string;
   readonly linger?: string;
   readonly deliveryTimeout?: string;
+  readonly producerName?: string;
+  /** False with --no-idempotence. */
+  readonly idempotence: boolean;
 }
 
 const CODECS: readonly string[] = ["none", "gzip", "snappy", "lz4", "zstd"] satisfies CompressionName[];
@@ -44,8 +47,13 @@ function acksOf(text: string): Acks {
 function producerOptions(flags: ProduceFlags): ProducerOptions {
   if (!CODECS.includes(flags.compression))
     throw new UsageError(`-z takes ${CODECS.join(", ")}, not "${flags.compression}"`);
+  const acks = acksOf(flags.acks);
+  if (flags.producerName !== undefined && (acks !== "all" || !flags.idempotence))
+    throw new UsageError("--producer-name goes with --acks all, and not with --no-idempotence");
   return {
-    acks: acksOf(flags.acks),
+    acks,
+    idempotent: flags.idempotence,
+    ...(flags.producerName === undefined ? {} : { name: flags.producerName }),
     bufferBytes: BUFFER_BYTES,
     compression: flags.compression as CompressionName,
     ...(flags.batchBytes === undefined ? {} : { batchBytes: parseSize(flags.batchBytes, "--batch-bytes") }),

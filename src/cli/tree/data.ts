@@ -24,6 +24,11 @@ export function addData(program: Command, act: Act): void {
       "--delivery-timeout <duration>",
       "give a record up that is not acknowledged (acks 0: not sent) by then (default 120s)",
     )
+    .option("--producer-name <name>", "the one producer of this name: another one that has it is ended (acks all)")
+    .option(
+      "--no-idempotence",
+      "what may be there already is not sent again, but counted as of unknown outcome (acks all)",
+    )
     .addHelpText(
       "after",
       prose(`
@@ -32,6 +37,8 @@ What an acknowledged record survives:
   --acks all  (also -1) everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
   --acks 1    kill -9 of the leader's process; not a power loss of its machine, nor another leader before it was copied
   --acks 0    nothing is promised: it counts as sent when it is handed to the network, also when the broker then refuses it.
+With --acks all a record is in the topic once and in its place, however often it had to be sent: through lost connections, other leaders and restarted
+nodes, until --delivery-timeout. A command that is started again is another producer: it knows nothing of what the one before has sent.
 While fewer than min.insync.replicas are in sync nothing is taken, whatever the acks; with allow.acks.below.min.isr=1 on the topic, acks 0 and 1 are.`),
     )
     .addHelpText(
