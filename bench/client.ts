@@ -102,6 +102,8 @@ class InstantBroker implements MessageTransport {
         });
       case API.METADATA:
         return reply(header, METADATA);
+      case API.INIT_PRODUCER_ID:
+        return reply(header, { producerId: 1, producerEpoch: 0 });
       case API.PRODUCE:
         return this.#produce(request as OneOf<typeof API.PRODUCE>);
       case API.FETCH:
