@@ -180,8 +180,8 @@ class BrokerShell implements Broker {
       onIsrChanged: (change: number) => this.#metrics.isrChanged(change),
       guard: (work: () => void) => this.#guard(work),
     };
-    const { clock, replicaProbe: probe } = this.#deps;
-    const replicas = new ReplicaManager({ clock, timers, store, events, probe }, coreSettingsOf(this.#config));
+    const { clock, replicaProbe: probe, logger } = this.#deps;
+    const replicas = new ReplicaManager({ clock, timers, store, events, probe, logger }, coreSettingsOf(this.#config));
     this.#replicas = replicas;
     store.listen(replicas);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });

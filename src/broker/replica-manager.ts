@@ -6,6 +6,7 @@ import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.t
 import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
 import { assignOffsets } from "../model/record-batch.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Logger } from "../ports/logger.ts";
 import type { Timers } from "../ports/timers.ts";
 import type {
   CoreSettings,
@@ -39,6 +40,7 @@ export interface ReplicaManagerDeps {
   readonly store: Pick<LogStore, "resetLog">;
   readonly events: ReplicaManagerEvents;
   readonly probe?: ReplicaProbe | undefined;
+  readonly logger?: Logger;
 }
 
 type Event = PartitionEvent<ProduceEntry>;
@@ -320,9 +322,12 @@ export class ReplicaManager implements StoreListener {
   }
 
   async #truncate(replica: Replica, toOffset: Offset): Promise<void> {
-    const { log } = replica;
+    const { log, topicName: topic } = replica;
+    const { endOffset: end } = log;
     await log.truncate(toOffset);
     if (replica.isDropped || replica.log !== log) return;
+    // The tail is not the leader's. It was never committed, but for an unclean election, which is told as such.
+    this.#deps.logger?.warn("replica_truncated", { topic, partition: log.partition, offset: log.endOffset, end });
     this.#guardedStep(replica, { kind: "truncated", ends: endsOf(log), epochs: [...log.epochs] });
   }
 
