@@ -1,7 +1,7 @@
 // What a test cluster waits for, seen through a client of its own: who leads, who is controller, whether all replicas are in sync.
 import { aDuration, anInteger, aText, checkOptions, invalid } from "../client/options.ts";
 import type { Client, CreateTopicOptions, MetadataView, PartitionInfo } from "../client/types.ts";
-import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { OttlaError } from "../model/errors.ts";
 import type { TestNode } from "./test-node.ts";
 import type { WaitOptions } from "./types.ts";
 
@@ -101,9 +101,8 @@ export class Outlook {
         ...(topics === undefined ? {} : { topics }),
       });
     } catch (thrown) {
-      const error = asOttlaError(thrown);
-      if (error.code === "INVALID_REQUEST") throw error;
-      return wait(error.message);
+      if (!(thrown instanceof OttlaError) || thrown.code === "INVALID_REQUEST") throw thrown;
+      return wait(thrown.message);
     }
     return look(view);
   }

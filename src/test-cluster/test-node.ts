@@ -66,7 +66,6 @@ export class TestNode implements TestBroker {
     this.#end(this.#state);
     this.#failure = undefined;
     this.#state = "starting";
-    await this.#isGone;
     const life = new Life();
     const process: Process = { life, files: new HeldFiles(life, this.#parts.files), broker: undefined };
     this.#process = process;
@@ -78,6 +77,7 @@ export class TestNode implements TestBroker {
 
   async #begin(process: Process): Promise<void> {
     const { life } = process;
+    await this.#isGone;
     try {
       const { config, logger, raftSettings } = this.#parts;
       const { broker } = await composeNode(config, logger, {

@@ -27,7 +27,7 @@ describe("tidy", { timeout: 120_000 }, () => {
         name === "wire" ? readdirSync(join(ROOT, "src/wire")).map((sub) => `wire/${sub}`) : [name],
       )
       .filter((path) => filesUnder(`src/${path}`).length > 0);
-    const listed = [...read("src/README.md").matchAll(/^\| `([a-z/]+)\/` \|/gm)].map(([, folder = ""]) => folder);
+    const listed = [...read("src/README.md").matchAll(/^\| `([a-z/-]+)\/` \|/gm)].map(([, folder = ""]) => folder);
     expect(listed.toSorted()).toEqual(folders.toSorted());
   });
 });
