@@ -19,6 +19,10 @@ export interface BatchSummary {
   readonly recordCount: number;
   readonly maxTimestamp: number;
   readonly isControl: boolean;
+  /** -1: the batch has no producer; so for the next two. */
+  readonly producerId: number;
+  readonly producerEpoch: number;
+  readonly baseSequence: number;
   /** "unknown" for a codec that does not exist. */
   readonly codec: string;
 }

@@ -1,10 +1,13 @@
 // Looks at the files of a stopped node from outside: reads only, takes no lock, changes nothing. For `ottla log dump|verify`.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import {
+  baseSequenceAt,
   compressionAt,
   isControlBatchAt,
   leaderEpochAt,
   maxTimestampAt,
+  producerEpochAt,
+  producerIdAt,
   recordCountAt,
 } from "../model/record-batch.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
@@ -27,6 +30,7 @@ import {
 } from "./paths.ts";
 import { type LogHistory, surveyJournals } from "./replay.ts";
 import { slotRemark, verifyMetadata } from "./inspect-metadata.ts";
+import { ProducersCheck } from "./inspect-producers.ts";
 import type {
   BatchSummary,
   DirectoryReport,
@@ -54,6 +58,9 @@ function summaryOf(batch: ScannedBatch): BatchSummary {
     recordCount: recordCountAt(bytes, at),
     maxTimestamp: maxTimestampAt(bytes, at),
     isControl: isControlBatchAt(bytes, at),
+    producerId: producerIdAt(bytes, at),
+    producerEpoch: producerEpochAt(bytes, at),
+    baseSequence: baseSequenceAt(bytes, at),
     codec: compressionAt(bytes, at) ?? "unknown",
   };
 }
@@ -89,17 +96,19 @@ interface Expectation {
   readonly mayBeTorn: boolean;
   /** What a checkpoint says of the epochs of the offsets in [from, to). */
   readonly epochs: { readonly entries: readonly EpochEntry[]; readonly from: number; readonly to: number } | undefined;
+  readonly producers: ProducersCheck | undefined;
 }
 
 /** Checks CRC, offsets, epochs and the index of one `.log` file. */
 export function verifyLog(deps: InspectDeps, path: string): Promise<LogReport> {
-  return verifyFile(deps, path, { provenBytes: undefined, mayBeTorn: false, epochs: undefined });
+  return verifyFile(deps, path, { provenBytes: undefined, mayBeTorn: false, epochs: undefined, producers: undefined });
 }
 
 async function verifyFile(deps: InspectDeps, path: string, expected: Expectation): Promise<LogReport> {
   const baseOffset = baseOffsetOf(path.slice(path.lastIndexOf("/") + 1))?.base;
   const index = await loadIndex(deps, path);
-  const check = new LogCheck(path, baseOffset, { index: index.entries, epochs: expected.epochs });
+  const { epochs, producers } = expected;
+  const check = new LogCheck(path, baseOffset, { index: index.entries, epochs, producers });
   const size = await withFile(deps.files, { path, mode: "read" }, async (handle) => {
     const fileBytes = await handle.size();
     const proven = expected.provenBytes ?? fileBytes;
@@ -137,6 +146,7 @@ class LogCheck {
   readonly #baseOffset: number;
   readonly #index: OffsetIndex | undefined;
   readonly #epochs: Expectation["epochs"];
+  readonly #producers: Expectation["producers"];
   readonly #faults: Fault[] = [];
   #nextEntry = 0;
   #nextOffset: number | undefined;
@@ -148,13 +158,14 @@ class LogCheck {
   constructor(
     path: string,
     baseOffset: number | undefined,
-    known: { readonly index: OffsetIndex | undefined; readonly epochs: Expectation["epochs"] },
+    known: Pick<Expectation, "epochs" | "producers"> & { readonly index: OffsetIndex | undefined },
   ) {
     this.#path = path;
     this.#baseOffset = baseOffset ?? 0;
     this.#nextOffset = baseOffset;
     this.#index = known.index;
     this.#epochs = known.epochs;
+    this.#producers = known.producers;
   }
 
   fault(position: number, reason: string): void {
@@ -180,6 +191,7 @@ class LogCheck {
       }
     }
     this.#checkIndex(batch);
+    this.#producers?.visit(batch);
     this.#epoch = epoch;
     this.#nextOffset = batch.last + 1;
     this.#batchCount++;
@@ -251,6 +263,7 @@ async function verifyPartition(
   const bases = image?.segments.map((segment) => segment.base) ?? found;
   const nameOf = (base: number): string => join(directory, String(base).padStart(20, "0") + LOG_SUFFIX);
   const epochs = image && { entries: image.epochs, from: image.startOffset, to: image.endOffset };
+  const producers = await ProducersCheck.of(deps, directory, { found: names, named: image?.producerImages });
   let nextOffset: number | undefined;
   for (const [place, base] of bases.entries()) {
     const file = nameOf(base);
@@ -259,7 +272,8 @@ async function verifyPartition(
       continue;
     }
     const provenBytes = image?.segments[place]?.sizeBytes;
-    const report = await verifyFile(deps, file, { provenBytes, mayBeTorn: place === bases.length - 1, epochs });
+    const mayBeTorn = place === bases.length - 1;
+    const report = await verifyFile(deps, file, { provenBytes, mayBeTorn, epochs, producers });
     logs.push(report);
     if (nextOffset !== undefined && base !== nextOffset) {
       faults.push({
@@ -280,8 +294,10 @@ async function verifyPartition(
       reason: `the log ends at ${nextOffset}, the checkpoint says ${image.endOffset}`,
     });
   }
+  if (logs.every((log) => log.faults.length === 0)) producers.finish();
+  faults.push(...producers.faults);
   const remarks = names.includes(EPOCH_CHECKPOINT) ? await verifyEpochs(deps, join(directory, EPOCH_CHECKPOINT)) : [];
-  return { logs, faults, remarks };
+  return { logs, faults, remarks: [...remarks, ...producers.remarks] };
 }
 
 /** Nothing reads this file, and it is not synced. */

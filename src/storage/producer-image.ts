@@ -62,17 +62,18 @@ export interface LoadedProducers {
   readonly table: ProducerTable;
 }
 
-/** A file of this log that is whole, or why there is none. */
+/** A file that is whole, of this log and this end where they are known; or why it is not. */
 export async function loadProducerImage(
   deps: { readonly files: Files; readonly checksum: Checksum },
-  options: { readonly path: string; readonly logId: number | undefined; readonly endOffset: number },
+  options: { readonly path: string; readonly logId: number | undefined; readonly endOffset: number | undefined },
 ): Promise<LoadedProducers | string> {
-  const { path, logId, endOffset } = options;
+  const { path, logId } = options;
   const bytes = await readOrReason(deps.files, path);
   if (typeof bytes === "string") return bytes;
   const image = decodeProducerImage(bytes, deps.checksum);
   if (typeof image === "string") return image;
   if (logId !== undefined && image.logId !== logId) return `it is of log ${image.logId}, not ${logId}`;
+  const endOffset = options.endOffset ?? image.endOffset;
   if (image.endOffset !== endOffset) return `it is of a log that ends at ${image.endOffset}`;
   const table = ProducerTable.decode(image.table, endOffset);
   return table === undefined ? "what it holds is no table of producers" : { image, table };

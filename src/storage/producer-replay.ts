@@ -159,7 +159,7 @@ class TableReader {
       this.fault = `offset ${batch.base} where ${this.table.endOffset} should be`;
       return false;
     }
-    observe(this.table, batch.bytes, batch.at);
+    observeBatch(this.table, batch.bytes, batch.at);
     this.readBytes += batch.sizeBytes;
     return true;
   }
@@ -173,7 +173,8 @@ class TableReader {
   }
 }
 
-function observe(table: ProducerTable, bytes: Uint8Array, at: number): void {
+/** The next batch of the log. */
+export function observeBatch(table: ProducerTable, bytes: Uint8Array, at: number): void {
   const lastOffset = lastOffsetAt(bytes, at);
   const producerId = producerIdAt(bytes, at);
   if (producerId < 0 || mutant("M23")) return table.advance(lastOffset + 1);
@@ -187,6 +188,6 @@ function observe(table: ProducerTable, bytes: Uint8Array, at: number): void {
 }
 
 /** A run of batches that the log took. */
-export function observeRun(table: ProducerTable, run: Uint8Array): void {
-  forEachBatch(run, (at) => observe(table, run, at));
+function observeRun(table: ProducerTable, run: Uint8Array): void {
+  forEachBatch(run, (at) => observeBatch(table, run, at));
 }

@@ -35,7 +35,12 @@ describe("log dump", () => {
       .trimEnd()
       .split("\n")
       .map((line) => line.split("\t"));
-    expect(rows[0]).toEqual(["POSITION", "BYTES", "BASE", "LAST", "EPOCH", "RECORDS", "TIMESTAMP", "CODEC", "KIND"]);
+    const columns = ["POSITION", "BYTES", "BASE", "LAST", "EPOCH", "RECORDS", "TIMESTAMP", "CODEC", "KIND"];
+    expect(rows[0]).toEqual([...columns, "PRODUCER", "SEQUENCE"]);
+    // Each process is a producer of its own.
+    expect(rows.slice(1).map((row) => row.slice(9))).toEqual(
+      [0, 1, 2].map(() => [expect.stringMatching(/^\d+\/0$/), "0"]),
+    );
     expect(rows.slice(1).map((row) => [row[2], row[3], row[5], row[7], row[8]])).toEqual([
       ["0", "2", "3", "none", "data"],
       ["3", "3", "1", "none", "data"],

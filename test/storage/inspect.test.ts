@@ -1,8 +1,12 @@
 // Looking at a stopped node's files: what is whole is reported whole, what is damaged with its first bad offset.
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { concatBytes } from "../../src/base/bytes.ts";
+import type { Offset } from "../../src/model/ids.ts";
+import type { ProducerTable } from "../../src/model/producer-table.ts";
 import { dumpLog, verifyDirectory, verifyLog } from "../../src/storage/inspect.ts";
 import { dumpEntries } from "../../src/storage/inspect-metadata.ts";
-import { faultsOf } from "../../src/storage/inspect-types.ts";
+import { readProducersFile } from "../../src/storage/inspect-producers.ts";
+import { type BatchSummary, faultsOf } from "../../src/storage/inspect-types.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import {
   append,
@@ -18,7 +22,7 @@ import {
   vote,
   writeOf,
 } from "./raft-support.ts";
-import { appendBatch, checksum, openStore, Recorder, specOf } from "./support.ts";
+import { appendBatch, checksum, makeBatch, openStore, Recorder, specOf } from "./support.ts";
 
 const LOG = "/data/a-0/00000000000000000000.log";
 
@@ -186,4 +190,79 @@ test("a directory without a log is foreign", async () => {
   const files = new MemoryFiles();
   await files.makeDirectory("/else");
   await expect(verifyDirectory({ files, checksum }, "/else")).rejects.toMatchObject({ code: "DATA_DIR_FOREIGN" });
+});
+
+describe("images of producers", () => {
+  const IMAGE = "/data/a-0/00000000000000000060.producers";
+
+  /** Closed; one producer, and an image at offset 60. */
+  async function withProducers(spoil?: (table: ProducerTable) => void): Promise<MemoryFiles> {
+    const files = new MemoryFiles();
+    const store = await openStore(files, { journalPinnedBytes: 1 << 20 });
+    const recorder = new Recorder();
+    store.listen(recorder);
+    const log = await store.createLog(specOf("a"));
+    for (let offset = 0; offset < 60; offset++) {
+      const producer = { producerId: 5, producerEpoch: 0, baseSequence: offset };
+      appendBatch(log, { producer });
+      log.producers.observe({ ...producer, baseOffset: offset, lastOffset: offset });
+    }
+    await recorder.until(() => log.durableEnd === 60);
+    log.noteHighWatermark(60 as Offset);
+    spoil?.(log.producers);
+    await store.close();
+    return files;
+  }
+
+  test("are good when they are what the log says; a dump shows the producers", async () => {
+    const files = await withProducers();
+    const report = await verifyDirectory({ files, checksum }, "/data");
+    expect([faultsOf(report), report.remarks]).toEqual([[], []]);
+    const batches = [55, 56, 57, 58, 59].map((at) => ({ baseSequence: at, baseOffset: at, lastOffset: at }));
+    expect(await readProducersFile({ files, checksum }, IMAGE)).toMatchObject({
+      image: { endOffset: 60, epoch: 0 },
+      producers: [{ producerId: 5, producerEpoch: 0, batches }],
+    });
+    let first: BatchSummary | undefined;
+    await dumpLog({ files, checksum }, LOG, (batch) => (first ??= batch));
+    expect(first).toMatchObject({ producerId: 5, producerEpoch: 0, baseSequence: 0 });
+  });
+
+  test("that are damaged or missing are remarks: the next start reads the log", async () => {
+    const files = await withProducers();
+    flip(files, IMAGE, 50);
+    const reason = "it does not match its checksum";
+    expect(await verifyDirectory({ files, checksum }, "/data")).toMatchObject({ remarks: [{ file: IMAGE, reason }] });
+    expect(await readProducersFile({ files, checksum }, IMAGE)).toMatchObject({ file: IMAGE, reason });
+    files.image.unlink(IMAGE);
+    const report = await verifyDirectory({ files, checksum }, "/data");
+    expect(faultsOf(report)).toEqual([]);
+    expect(report.remarks).toMatchObject([{ file: IMAGE }]);
+  });
+
+  test("that are of another log are remarks, in a partition's directory alone too", async () => {
+    const files = await withProducers();
+    const other = await withProducers();
+    const node = other.image.find(LOG);
+    if (node?.kind !== "file") throw new Error("no log");
+    // Another log with the same offsets: one without producers.
+    const plain = Array.from({ length: 60 }, (_, base) => makeBatch(base));
+    const bytes = concatBytes(plain);
+    other.image.truncate(node, bytes.length);
+    other.image.write(node, 0, bytes);
+    const report = await verifyDirectory({ files: other, checksum }, "/data/a-0");
+    expect(report.remarks).toMatchObject([{ file: IMAGE, reason: "the log has another batch before offset 60" }]);
+    expect((await verifyDirectory({ files, checksum }, "/data/a-0")).remarks).toEqual([]);
+  });
+
+  test("that agree with the log but hold other producers are faults", async () => {
+    const files = await withProducers((table) => {
+      table.truncate(59);
+      table.advance(60);
+    });
+    const faults = faultsOf(await verifyDirectory({ files, checksum }, "/data"));
+    expect(faults).toMatchObject([
+      { file: IMAGE, reason: "the producers in it are not those of the log up to offset 60" },
+    ]);
+  });
 });

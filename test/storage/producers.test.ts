@@ -22,18 +22,23 @@ class Node {
   readonly seen: SequencedBatch[] = [];
   readonly next = new Map<string, number>();
 
-  private constructor(
-    readonly files: MemoryFiles,
-    readonly store: LogStoreImpl,
-    readonly log: ReplicaLog,
-    readonly recorder: Recorder,
-  ) {}
+  readonly files: MemoryFiles;
+  readonly store: LogStoreImpl;
+  readonly log: ReplicaLog;
+  readonly recorder: Recorder;
+
+  private constructor(files: MemoryFiles, parts: { store: LogStoreImpl; log: ReplicaLog; recorder: Recorder }) {
+    this.files = files;
+    this.store = parts.store;
+    this.log = parts.log;
+    this.recorder = parts.recorder;
+  }
 
   static async on(files = new MemoryFiles(), settings: Partial<StorageConfig> = {}): Promise<Node> {
     const store = await openStore(files, { ...config, ...settings });
     const recorder = new Recorder();
     store.listen(recorder);
-    return new Node(files, store, await store.createLog(specOf("a")), recorder);
+    return new Node(files, { store, log: await store.createLog(specOf("a")), recorder });
   }
 
   /** Appends batches of one record each, by turns of three producers, and waits until they are durable. */

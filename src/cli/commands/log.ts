@@ -23,8 +23,9 @@ import type { Output } from "../output.ts";
 import { counted } from "../values.ts";
 
 const HELP =
-  "log dump takes a segment file (<20 digits>.log) or a node's metadata directory; log verify also a partition's or a node's data directory";
+  "log dump takes a segment file (<20 digits>.log), an image of producers or a node's metadata directory; log verify a segment file, and a partition's or a node's data directory";
 const LOG_SUFFIX = ".log";
+const PRODUCERS_SUFFIX = ".producers";
 const FAULTS_TOLD_MAX = 20;
 
 const inspectDeps = () => ({ files: createFiles(), checksum: createChecksum() });
@@ -33,6 +34,7 @@ export async function logDump({ args, output }: Invocation): Promise<number> {
   const file = withoutSlash(args[0] ?? "");
   if (isMetadata(file)) return dumpMetadata(file, output);
   if (isDirectory(file)) throw unusable(file, "it is a directory");
+  if (file.endsWith(PRODUCERS_SUFFIX)) return dumpImage(file, output);
   refuseOtherFile(file);
   if (isMetadata(dirname(file))) return dumpMetadata(file, output);
   const printer = batchPrinter(output);
@@ -46,6 +48,15 @@ export async function logDump({ args, output }: Invocation): Promise<number> {
   if (count === 0 && fault === undefined) printer.head();
   output.note(counted(count, "batch", "batches"));
   if (fault !== undefined) throw damaged([fault], FILE_HINT);
+  return EXIT.OK;
+}
+
+async function dumpImage(file: string, output: Output): Promise<number> {
+  const { dumpProducers } = await import("./log-producers.ts");
+  const found = await looking(() => dumpProducers(inspectDeps(), file, output));
+  if (typeof found !== "number")
+    throw damaged([found], "it is passed over by the next start, which reads the log instead");
+  output.note(counted(found, "producer"));
   return EXIT.OK;
 }
 
@@ -74,6 +85,8 @@ const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?
 
 function refuseOtherFile(file: string): void {
   if (file.endsWith(LOG_SUFFIX) || !existsSync(file)) return;
+  if (file.endsWith(PRODUCERS_SUFFIX))
+    throw unusable(file, `it is an image of producers, which is checked with its log: ${dirname(file)}`);
   const beside = file.replace(/\.index$/, LOG_SUFFIX);
   throw unusable(file, beside === file ? "it is no segment file" : `it is an offset index; its segment is ${beside}`);
 }
@@ -88,7 +101,9 @@ function unusable(path: string, reason: string): CommandFailure {
 }
 
 const COLUMNS = ["POSITION", "BYTES", "BASE", "LAST", "EPOCH", "RECORDS", "TIMESTAMP", "CODEC", "KIND"];
-const COLUMN_WIDTHS = [12, 9, 12, 12, 6, 8, 14, 7, 7];
+/** Its epoch behind its id. */
+const PRODUCER_COLUMNS = ["PRODUCER", "SEQUENCE"];
+const COLUMN_WIDTHS = [12, 9, 12, 12, 6, 8, 14, 7, 7, 14, 10];
 
 /** Rows are printed as they come: a segment may hold millions. */
 function batchPrinter(output: Output): { head(): void; row(batch: BatchSummary): void } {
@@ -97,13 +112,18 @@ function batchPrinter(output: Output): { head(): void; row(batch: BatchSummary):
     output.isTerminal
       ? cells.map((cell, column) => cell.padStart(COLUMN_WIDTHS[column] ?? 0)).join(" ")
       : cells.join("\t");
-  return { head: () => output.line(layOut(COLUMNS)), row: (batch) => output.line(layOut(cellsOf(batch))) };
+  return {
+    head: () => output.line(layOut([...COLUMNS, ...PRODUCER_COLUMNS])),
+    row: (batch) => output.line(layOut(cellsOf(batch))),
+  };
 }
 
 function cellsOf(batch: BatchSummary): string[] {
   const { position, sizeBytes, baseOffset, lastOffset, leaderEpoch, recordCount, maxTimestamp } = batch;
   const numbers = [position, sizeBytes, baseOffset, lastOffset, leaderEpoch, recordCount, maxTimestamp];
-  return [...numbers.map(String), batch.codec, batch.isControl ? "control" : "data"];
+  const { producerId, producerEpoch, baseSequence } = batch;
+  const producer = producerId < 0 ? ["-", "-"] : [`${producerId}/${producerEpoch}`, String(baseSequence)];
+  return [...numbers.map(String), batch.codec, batch.isControl ? "control" : "data", ...producer];
 }
 
 export async function logVerify({ args, output }: Invocation): Promise<number> {

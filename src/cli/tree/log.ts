@@ -6,8 +6,10 @@ export function addLog(program: Command, act: Act): void {
   const log = program.command("log").description("look into the files of a stopped node, without a broker");
   const dump = log
     .command("dump")
-    .argument("<file>", "a segment file or a node's metadata directory")
-    .description("print the record batches of a segment file, or a node's quorum state and metadata log")
+    .argument("<file>", "a segment file, an image of producers or a node's metadata directory")
+    .description(
+      "print the record batches of a segment file, the producers of an image, or a node's quorum state and metadata log",
+    )
     .addHelpText(
       "after",
       examples(

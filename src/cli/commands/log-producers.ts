@@ -1,0 +1,29 @@
+// ottla log dump of an image of producers: what a partition remembered of each when it was made.
+import type { Fault, InspectDeps } from "../../storage/inspect-types.ts";
+import { readProducersFile } from "../../storage/inspect-producers.ts";
+import type { Output } from "../output.ts";
+
+const HEADERS = ["PRODUCER", "EPOCH", "BATCHES", "FIRST SEQUENCE", "LAST SEQUENCE", "BASE", "LAST"];
+const SEQUENCES = 2 ** 31;
+
+/** Gives the count of producers, or the fault of a damaged file. */
+export async function dumpProducers(deps: InspectDeps, file: string, output: Output): Promise<number | Fault> {
+  const found = await readProducersFile(deps, file);
+  if (!("image" in found)) return found;
+  const { image, producers } = found;
+  if (output.isJson) {
+    output.json("log.dump", { part: "image", ...image });
+    for (const producer of producers) output.json("log.dump", { part: "producer", ...producer });
+    return producers.length;
+  }
+  const rows = producers.map(({ producerId, producerEpoch, batches }) => {
+    const [first, last] = [batches[0], batches.at(-1)];
+    if (first === undefined || last === undefined) return [];
+    const lastSequence = (last.baseSequence + last.lastOffset - last.baseOffset) % SEQUENCES;
+    const cells = [producerId, producerEpoch, batches.length, first.baseSequence, lastSequence];
+    return [...cells, first.baseOffset, last.lastOffset].map(String);
+  });
+  output.table({ headers: HEADERS, rows, right: HEADERS.map((_, column) => column) });
+  output.note(`of log ${image.logId} up to offset ${image.endOffset}, epoch ${image.epoch} before it`);
+  return producers.length;
+}
