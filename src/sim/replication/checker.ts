@@ -1,4 +1,4 @@
-// What must hold at every moment of a replicated partition: invariants 1 to 17 as far as a model of cores, disks and a controller shows them.
+// What must hold at every moment of a replicated partition: invariants 1 to 17 and 21 to 25, as far as a model of cores, disks and a controller shows them.
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import type { NodeId } from "../../model/ids.ts";
@@ -7,50 +7,8 @@ import { JOINING_MAX_MS } from "../../replication/in-sync-replicas.ts";
 import { placeOf, type SimBatch } from "./batch.ts";
 import type { PlatterLog } from "./disk.ts";
 import { differs, isOriginal, type ProducerFault, ProducerTruth, refusedWrongly } from "./producer-truth.ts";
+import { ReplicationBroken, type ReplicationInvariant } from "./violation.ts";
 import type { ReplicationWorld } from "./world.ts";
-
-/** Ids as the other checkers number them (reliability: invariants); 44 and 45 are progress, 0 is an assertion of the code itself. */
-export type ReplicationInvariant =
-  | 0
-  | 1
-  | 2
-  | 3
-  | 4
-  | 5
-  | 6
-  | 7
-  | 8
-  | 9
-  | 10
-  | 12
-  | 13
-  | 14
-  | 15
-  | 16
-  | 17
-  | 21
-  | 22
-  | 23
-  | 24
-  | 25
-  | 44
-  | 45;
-
-export interface ReplicationViolation {
-  readonly invariant: ReplicationInvariant;
-  readonly message: string;
-}
-
-/** Stops the run: thrown at the event that broke something. */
-export class ReplicationBroken extends Error {
-  override readonly name = "ReplicationBroken";
-  readonly invariant: ReplicationInvariant;
-
-  constructor(invariant: ReplicationInvariant, message: string) {
-    super(message);
-    this.invariant = invariant;
-  }
-}
 
 /** What the checker may see of a replica: its log as accepted, and what its core says. */
 export interface WatchedReplica {
@@ -450,7 +408,7 @@ export class ReplicationChecker {
    * 1, 8, 17: a producer hears that its batch is kept. A report that is late may let a leader of before say so of what a later one has committed; that
    * is true, and harmless. Of anything else it must say nothing any more.
    */
-  acknowledged(replica: WatchedReplica, batch: SimBatch): void {
+  #acknowledged(replica: WatchedReplica, batch: SimBatch): void {
     const truth = this.#truth(replica.partition);
     const { record, name } = replica;
     const epoch = record?.leaderEpoch ?? -1;
@@ -474,8 +432,18 @@ export class ReplicationChecker {
     if (!isCommitted) truth.owed.add(batch);
   }
 
+  /** What a producer is told of its batch; `baseOffset` of an earlier attempt perhaps. */
+  answers(
+    replica: WatchedReplica,
+    batch: SimBatch,
+    { error, baseOffset }: { readonly error: ErrorName; readonly baseOffset: number },
+  ): void {
+    if (error === "NONE") this.#acknowledged(replica, this.#original(replica, batch, baseOffset));
+    else this.#refuses(replica, batch, error);
+  }
+
   /** 23: `batch` is said to be at `baseOffset`. What is there in the log, an earlier attempt perhaps. */
-  original(replica: WatchedReplica, batch: SimBatch, baseOffset: number): SimBatch {
+  #original(replica: WatchedReplica, batch: SimBatch, baseOffset: number): SimBatch {
     const { batches, name } = replica;
     const original = batches[placeOf(batches, baseOffset)];
     if (original === undefined || !isOriginal(batch, original, baseOffset))
@@ -487,7 +455,7 @@ export class ReplicationChecker {
   }
 
   /** 22 to 24: unless an operator has given up what was written before. */
-  refuses(replica: WatchedReplica, batch: SimBatch, error: ErrorName): void {
+  #refuses(replica: WatchedReplica, batch: SimBatch, error: ErrorName): void {
     const truth = this.#truth(replica.partition);
     const { record, name, batches } = replica;
     if (batch.producerId < 0 || truth.uncleanEpoch >= 0) return;

@@ -3,7 +3,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
 import { SimBatch } from "./batch.ts";
-import { ReplicationBroken } from "./checker.ts";
+import { ReplicationBroken } from "./violation.ts";
 import type { SimNode } from "./node.ts";
 import { CONTROLLER } from "./place.ts";
 import type { Workload } from "./workload.ts";

@@ -15,9 +15,10 @@ import type {
 import { assertNever } from "../../base/assert.ts";
 import type { SimBatch } from "./batch.ts";
 import type { WatchedReplica } from "./checker.ts";
-import type { LogOp, PlatterLog, ProducerImage } from "./disk.ts";
+import type { LogOp, PlatterLog } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 import { SimLog } from "./log.ts";
+import { ProducerCapture } from "./producer-capture.ts";
 import { Serving } from "./serving.ts";
 import type { SimNode } from "./node.ts";
 import type { BulkConnection, DurableReport } from "./streams.ts";
@@ -62,8 +63,7 @@ export class SimReplica implements WatchedReplica {
   readonly serving: Serving;
   #waiting: Waiting[] = [];
   #steps = 0;
-  /** What a checkpoint took of the producers, until it is committed and durable (D-15). */
-  #captured: ProducerImage | undefined;
+  readonly #images = new ProducerCapture();
   readonly #world: ReplicationWorld;
 
   constructor(world: ReplicationWorld, node: SimNode, partition: number) {
@@ -226,7 +226,7 @@ export class SimReplica implements WatchedReplica {
     this.#world.mark(toOffset < this.log.endOffset ? "records truncated" : "epochs truncated");
     this.#world.checker.truncates(this, { toOffset, highWatermark: this.#highestMark });
     this.log.cut(toOffset);
-    if (this.#captured !== undefined && this.#captured.endOffset > toOffset) this.#captured = undefined;
+    this.#images.cut(toOffset);
     this.#whileBusy({ kind: "truncate", toOffset }, () => {
       this.step({ kind: "truncated", ends: this.log.ends, epochs: this.epochs });
       this.#checkProducers();
@@ -237,7 +237,7 @@ export class SimReplica implements WatchedReplica {
   #restart(fromOffset: number): void {
     this.#world.mark("log restarted");
     this.log.reset(fromOffset);
-    this.#captured = undefined;
+    this.#images.cut(0);
     this.#whileBusy({ kind: "reset", fromOffset }, () => {
       const producers = this.log.replayProducers();
       this.step({ kind: "restarted", ends: this.log.ends, startOffset: fromOffset as Offset, producers });
@@ -384,6 +384,7 @@ export class SimReplica implements WatchedReplica {
     if (counts || leader === null || leader === this.nodeId || this.#isBusy) return;
     if (!this.node.isDamageKnown(this.partition, leaderEpoch)) return;
     this.log.reset(0);
+    this.#images.cut(0);
     this.#world.mark("replica refetched");
     this.#world.trace(() => `${this.name} is begun anew`);
     this.#whileBusy({ kind: "reset", fromOffset: 0 }, () => {
@@ -415,9 +416,7 @@ export class SimReplica implements WatchedReplica {
     this.#world.hash.text(error);
     this.#world.mark(`answer ${error}`);
     this.#world.trace(() => `${this.name} answers batch ${batch.number} at ${baseOffset ?? -1}: ${error}`);
-    const { checker } = this.#world;
-    if (error === "NONE") checker.acknowledged(this, checker.original(this, batch, baseOffset ?? -1));
-    else checker.refuses(this, batch, error);
+    this.#world.checker.answers(this, batch, { error, baseOffset: baseOffset ?? -1 });
     batch.onAnswer?.(error, this.nodeId);
   }
 
@@ -493,15 +492,8 @@ export class SimReplica implements WatchedReplica {
   checkpoint(): void {
     if (this.isDamaged) return;
     this.#platter.noteHighWatermark(this.core.highWatermark);
-    const { core } = this;
-    const captured = this.#captured;
-    if (captured !== undefined && captured.endOffset <= Math.min(core.highWatermark, core.durableEnd)) {
-      this.#platter.image = captured;
-      this.#captured = undefined;
-    }
-    const last = this.batches.at(-1);
-    const { endOffset } = core.producers;
-    if (this.#captured === undefined && !core.isCutting && last?.endOffset === endOffset)
-      this.#captured = { bytes: core.producers.encode(), endOffset, last };
+    const { durableEnd, highWatermark, isCutting, producers } = this.core;
+    const last = isCutting ? undefined : this.batches.at(-1);
+    this.#images.checkpoint(this.#platter, Math.min(highWatermark, durableEnd), { producers, last });
   }
 }

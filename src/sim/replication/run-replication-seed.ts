@@ -1,7 +1,7 @@
 // One seed of the simulator of partition cores: a safety phase with all faults, then a phase in which all, or only a core, heals and must go on.
 import { AssertionFailure } from "../../base/assert.ts";
 import { createRng } from "../../base/rng.ts";
-import { ReplicationBroken, type ReplicationViolation } from "./checker.ts";
+import { ReplicationBroken, type ReplicationViolation } from "./violation.ts";
 import { liveness } from "./liveness.ts";
 import { ReplicationNemesis } from "./nemesis.ts";
 import { drawSwarm, type FaultKind, type ReplicationSwarm } from "./swarm.ts";

@@ -3,7 +3,7 @@ import { createRng } from "../../../base/rng.ts";
 import type { PartitionImage } from "../../../metadata/image.ts";
 import type { RequiredAcks } from "../../../replication/types.ts";
 import { SimBatch } from "../batch.ts";
-import type { ReplicationInvariant, ReplicationViolation } from "../checker.ts";
+import type { ReplicationInvariant, ReplicationViolation } from "../violation.ts";
 import type { SimNode } from "../node.ts";
 import type { SimReplica } from "../replica.ts";
 import { guarded } from "../run-replication-seed.ts";
