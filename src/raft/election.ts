@@ -7,7 +7,7 @@ import { nextTerm, nodeIdOf, type ReplicaId, type VoteRequest, type VoteResponse
 
 export function tickElection(state: RaftState): void {
   if (state.role.kind === "leader" || state.tick < state.electionTick) return;
-  state.waitForLeader();
+  state.waitForVotes();
   if (!canCampaign(state)) {
     // It cannot do anything about it, but it does not send others to a leader that is gone.
     if (state.role.kind === "follower") state.role.leader = null;
@@ -55,7 +55,7 @@ export function campaign(state: RaftState, { isTransfer }: { readonly isTransfer
   state.setTerm(nextTerm(state.term));
   state.voteFor(state.self);
   state.role = { kind: "candidate", votes: new Map() };
-  state.waitForLeader();
+  state.waitForVotes();
   state.sendAfterSync({ kind: "voteResponse", to: state.self, isPreVote: false, isGranted: true });
   const { end, lastTerm } = state.log;
   for (const to of otherVoters(state))

@@ -52,13 +52,15 @@ function followConfiguration(state: RaftState, role: LeaderRole): void {
   if (role.transfer !== null && !voters.includes(role.transfer.target)) role.transfer = null;
 }
 
-export function tickLeader(state: RaftState, role: LeaderRole): void {
+/** `writingSinceTick`: since when the oldest write under way is; undefined: there is none. */
+export function tickLeader(state: RaftState, role: LeaderRole, writingSinceTick: number | undefined): void {
   const { heartbeatTicks, electionTicksMax } = state.settings;
   if (role.transfer !== null && state.tick >= role.transfer.deadlineTick) role.transfer = null;
   if (hasLostQuorum(state, role)) {
     state.becomeFollower(state.term, null);
     return;
   }
+  if (writingSinceTick !== undefined && state.tick - writingSinceTick >= electionTicksMax) handOverSlowly(state, role);
   const isHeartbeatDue = (state.tick - role.sinceTick) % heartbeatTicks === 0;
   if (isHeartbeatDue) sendHeartbeats(state, role);
   for (const [to, progress] of role.peers) {
@@ -67,6 +69,24 @@ export function tickLeader(state: RaftState, role: LeaderRole): void {
     if (progress.state.kind === "snapshot" && state.tick - progress.state.sentTick >= electionTicksMax)
       sendSnapshotChunk(state, to, progress);
   }
+}
+
+/**
+ * Its disk has not done one write in an election timeout: what is committed without it cannot be applied here, so nothing is decided. Another voter
+ * had better lead, if there is one whose disk has what this one lacks: where all are slow, to move changes nothing.
+ */
+function handOverSlowly(state: RaftState, role: LeaderRole): void {
+  if (role.transfer !== null) return;
+  const { electionTicksMin } = state.settings;
+  const isThere = (peer: Progress | undefined): boolean =>
+    peer !== undefined && state.tick - peer.contactTick < electionTicksMin && peer.matchEnd > state.log.durableEnd;
+  const fit = state.configuration.voters.filter((id) => isThere(role.peers.get(id)));
+  const [best] = fit.toSorted(
+    (one, other) => (role.peers.get(other)?.matchEnd ?? 0) - (role.peers.get(one)?.matchEnd ?? 0),
+  );
+  if (best === undefined) return;
+  role.transfer = { target: best, deadlineTick: state.tick + state.settings.electionTicksMax };
+  maybeHandOver(state, role);
 }
 
 /** Check-quorum (Q-5): no word from a majority, this node counted, for a whole election timeout. Never with one voter. */

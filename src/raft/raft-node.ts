@@ -90,6 +90,8 @@ export interface PeerStatus {
 interface Outstanding {
   readonly id: number;
   readonly term: Term;
+  /** When it was handed out. */
+  readonly tick: number;
   /** Messages to this node itself: inputs once the batch is durable. */
   readonly toSelf: readonly Message[];
 }
@@ -179,7 +181,7 @@ export class RaftNode {
     const state = this.#state;
     state.tick++;
     if (!state.isDiskWorking) return;
-    if (state.role.kind === "leader") tickLeader(state, state.role);
+    if (state.role.kind === "leader") tickLeader(state, state.role, this.#outstanding[0]?.tick);
     else tickElection(state);
     this.checkInvariants();
   }
@@ -368,7 +370,8 @@ export class RaftNode {
       ...state.log.takeWrite(id),
       messagesAfterSync: messages.filter(({ to }) => to !== state.self),
     };
-    this.#outstanding.push({ id, term: state.term, toSelf: messages.filter(({ to }) => to === state.self) });
+    const toSelf = messages.filter(({ to }) => to === state.self);
+    this.#outstanding.push({ id, term: state.term, tick: state.tick, toSelf });
     state.isHardStateDirty = false;
     state.messagesAfterSync = [];
     return write;

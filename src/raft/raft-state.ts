@@ -74,8 +74,12 @@ export interface RaftOptions {
   readonly restored: RestoredState;
 }
 
-/** How many waits of a fresh process may be short: after that, short ones would only split votes. */
-const COLD_WAITS = 3;
+/**
+ * How many waits may be short, of a fresh process and of one whose leader was lost: after that, short ones would only split votes. A vote takes a round
+ * of messages and a sync, so the first split ones cost little, and what comes after them is on a network or a disk that is slow. A campaign takes two:
+ * one while it asks beforehand, one while it is voted on.
+ */
+const SHORT_WAITS = 6;
 
 export class RaftState {
   readonly self: ReplicaId;
@@ -101,7 +105,9 @@ export class RaftState {
   snapshot: SnapshotMeta | null;
   incoming: IncomingSnapshot | null = null;
   readonly #rng: Rng;
-  #coldWaits = COLD_WAITS;
+  #shortWaits = SHORT_WAITS;
+  /** In this process. */
+  #hasHeardLeader = false;
 
   // The outbox, emptied by ready().
   messages: Message[] = [];
@@ -161,15 +167,21 @@ export class RaftState {
     );
   }
 
-  /** Starts a new wait of random length. */
+  /** Starts a new wait of random length for word from a leader that is there, or about to be. */
   waitForLeader(): void {
-    const { coldTicksMin, coldTicksMax, electionTicksMin, electionTicksMax } = this.settings;
-    const isCold = this.#coldWaits > 0;
-    if (isCold) this.#coldWaits--;
-    const ticks = isCold
-      ? this.#rng.between(coldTicksMin, coldTicksMax)
-      : this.#rng.between(electionTicksMin, electionTicksMax);
-    this.electionTick = this.tick + ticks;
+    if (this.#hasHeardLeader) this.#waitLong();
+    else this.waitForVotes();
+  }
+
+  /** The same for the end of an own campaign: after a split vote the next one comes soon (D-37). */
+  waitForVotes(): void {
+    if (this.#shortWaits === 0) return this.#waitLong();
+    this.#shortWaits--;
+    this.electionTick = this.tick + this.#rng.between(this.settings.coldTicksMin, this.settings.coldTicksMax);
+  }
+
+  #waitLong(): void {
+    this.electionTick = this.tick + this.#rng.between(this.settings.electionTicksMin, this.settings.electionTicksMax);
   }
 
   /** A leader is lost for a reason better than silence: campaign soon, but not all at the same tick (D-22). */
@@ -180,7 +192,8 @@ export class RaftState {
   /** Word from the leader of this term. */
   heardLeader(leader: ReplicaId): void {
     if (this.role.kind !== "follower" || this.role.leader !== leader) this.becomeFollower(this.term, leader);
-    this.#coldWaits = 0;
+    this.#hasHeardLeader = true;
+    this.#shortWaits = SHORT_WAITS;
     this.leaderTick = this.tick;
     this.waitForLeader();
   }
@@ -188,10 +201,11 @@ export class RaftState {
   /** The timer of a node that is waiting already is kept: else those that cannot win would put off the one that can. */
   becomeFollower(term: Term, leader: ReplicaId | null): void {
     this.setTerm(term);
-    const wasWaiting = this.role.kind === "follower";
+    const before = this.role.kind;
     if (this.role.kind === "leader") this.#failReads(this.role);
     this.role = { kind: "follower", leader };
-    if (!wasWaiting) this.waitForLeader();
+    if (before === "leader") this.waitForLeader();
+    else if (before !== "follower") this.waitForVotes();
   }
 
   #failReads(role: LeaderRole): void {

@@ -82,4 +82,67 @@ describe("Raft paper 5.6: timing and availability", () => {
       expect((gaps.at(-1) ?? Infinity) * TICK_MS).toBeLessThan(3000);
     });
   }
+
+  it("a split vote is voted on again soon: it does not cost another wait for a leader", () => {
+    const { coldTicksMax } = DEFAULT_SETTINGS;
+    const clockwork = new Clockwork(3, 0);
+    clockwork.run(100);
+    const { cluster } = clockwork;
+    const old = clockwork.leader ?? "";
+    cluster.crash(old);
+    clockwork.run(electionTicksMin - DEFAULT_SETTINGS.heartbeatTicks * 2);
+    // Both at the same moment: each asks the other beforehand, each votes for itself.
+    for (const { node } of cluster.up) node.campaign();
+    const from = clockwork.tick;
+    while (clockwork.leader === undefined && clockwork.tick - from < 1000) clockwork.run(1);
+    expect(Math.max(...cluster.up.map(({ node }) => node.term))).toBeGreaterThan(cluster.up.length);
+    expect(clockwork.tick - from).toBeGreaterThan(DEFAULT_SETTINGS.coldTicksMin);
+    expect(clockwork.tick - from).toBeLessThanOrEqual(coldTicksMax * 2);
+  });
+
+  describe("a leader whose disk does not end a write for an election timeout", () => {
+    /** Ticks all; the disk of `slow` does nothing. */
+    function run(cluster: Cluster, slow: readonly string[], ticks: number): void {
+      for (let tick = 0; tick < ticks; tick++) {
+        for (const { id } of cluster.up) cluster.tick(id);
+        for (let round = 0; round < 10; round++) {
+          for (const { id } of cluster.up) {
+            while (cluster.take(id) !== null);
+            if (!slow.includes(id)) cluster.sync(id);
+          }
+          cluster.deliver();
+        }
+      }
+    }
+
+    it("gives its place to a voter whose disk has more", () => {
+      const cluster = new Cluster(3);
+      cluster.elect("1");
+      cluster.propose("1", "x");
+      run(cluster, ["1:a"], electionTicksMax - 1);
+      expect(cluster.core("1").role).toBe("leader");
+      // Committed by the others, and here nothing comes of it.
+      expect(cluster.node("1").applied).toEqual([]);
+      run(cluster, ["1:a"], 3);
+      expect(cluster.up.filter(({ node }) => node.role === "leader").map(({ id }) => id)).not.toContain("1:a");
+      expect(cluster.up.filter(({ node }) => node.role === "leader")).toHaveLength(1);
+      const next = cluster.up.find(({ node }) => node.role === "leader");
+      expect(next?.applied).toEqual(["x"]);
+      run(cluster, ["1:a"], electionTicksMax * 4);
+      expect(next?.node.role).toBe("leader");
+      run(cluster, [], 5);
+      expect(cluster.node("1").applied).toEqual(["x"]);
+    });
+
+    it("keeps it where the others' disks are as slow", () => {
+      const cluster = new Cluster(3);
+      cluster.elect("1");
+      cluster.propose("1", "x");
+      run(cluster, ["1:a", "2:a", "3:a"], electionTicksMax * 3);
+      expect(cluster.core("1").role).toBe("leader");
+      expect(cluster.core("1").transferTarget).toBeNull();
+      run(cluster, [], 5);
+      expect(cluster.node("2").applied).toEqual(["x"]);
+    });
+  });
 });
