@@ -3,6 +3,7 @@
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { toLogId, toOffset } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
@@ -136,9 +137,12 @@ function tellDamage(store: LogStoreImpl, { topic, partition }: ReplicaLogImpl, {
 /** The logs and their high watermarks are as they will be. */
 async function finishProducers(store: LogStoreImpl, live: ReadonlyMap<number, LiveLog>): Promise<void> {
   await runLimited(live.values(), LOOKS_MAX, async ({ log, producers }) => {
-    if (log.damage !== undefined) return;
-    log.damage = await producers.end();
-    if (log.damage !== undefined) tellDamage(store, log, log.damage);
+    if (log.damage === undefined) {
+      log.damage = await producers.end();
+      if (log.damage !== undefined) tellDamage(store, log, log.damage);
+    }
+    // Nobody knows its producers, and nobody asks: a damaged replica leads nothing and takes nothing (D-15).
+    if (log.damage !== undefined) log.producers = new ProducerTable(log.endOffset);
   });
 }
 

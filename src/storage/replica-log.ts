@@ -364,7 +364,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     // Never above what is durable here (D-7).
     const offset = Math.min(this.highWatermark, this.durableEnd);
     const highWatermark = { offset, epoch: epochBefore(this.epochs, offset) };
-    const isPlain = this.producers.size === 0 && this.producers.endOffset === endOffset;
+    const isPlain = this.damage === undefined && this.producers.size === 0 && this.producers.endOffset === endOffset;
     return { startOffset, endOffset, truncations, epochs: [...this.epochs], highWatermark, isPlain, layout: undefined };
   }
 
