@@ -16,6 +16,10 @@ export interface SendInvoked {
   readonly value: string;
   /** Sum of key, value, headers and timestamp as sent. */
   readonly sum: number;
+  /** Its batch has a producer's numbers: it is there once at most, in the order in which its process sent (21, 22). */
+  readonly isNumbered?: boolean;
+  /** Of a producer with a name. A later life of the name has fenced the ones before (24). */
+  readonly named?: { readonly name: string; readonly life: number };
 }
 
 export interface SendEnded {
@@ -26,6 +30,14 @@ export interface SendEnded {
   readonly offset: number | undefined;
   /** Of a failed or unknown one. */
   readonly reason?: string;
+}
+
+/** A batch that was sent again was answered again: the offset of one of its records (23). */
+export interface SendRepeated {
+  readonly type: "send repeated";
+  readonly timeMs: number;
+  readonly operation: number;
+  readonly offset: number;
 }
 
 export interface RecordRead {
@@ -158,6 +170,7 @@ export interface BudgetObserved {
 export type HistoryEvent =
   | SendInvoked
   | SendEnded
+  | SendRepeated
   | RecordRead
   | ScanEnded
   | EndObserved

@@ -39,6 +39,8 @@ export const MARK = {
   MIN_ISR_WISH: "min.insync.replicas was changed",
   READ_IN_TURNS: "all was read while each node in turn was away",
   REPLICAS_COMPARED: "replicas were compared byte for byte",
+  TAKEN_OVER: "a producer's name was taken over while the one before went on",
+  SENT_AGAIN: "a batch was sent again and acknowledged",
   BELOW_MIN_ISR: "produce answered NOT_ENOUGH_REPLICAS, not appended",
 } as const;
 
@@ -49,6 +51,7 @@ export const RARE_MARK = {
   LOG_RESTARTED: "a follower began anew from its leader's log start",
   WHOLE_DROPPED: "a replica would have had to cut what it knew to be committed",
   WANTS_MOVE: "a leader asked to be relieved: its disk is too slow",
+  FENCED_BY_NOBODY: "a named producer was fenced and nobody had taken its name: a claim of before came late",
   BELOW_AFTER_APPEND: "produce answered NOT_ENOUGH_REPLICAS_AFTER_APPEND, unknown",
 } as const;
 

@@ -135,9 +135,10 @@ class SeedRun {
     this.#clients = this.#swarm.clients.map((plan, index) => new SimClient(`client-${index + 1}`, clientParts, plan));
     const [firstPlan] = this.#swarm.clients;
     if (firstPlan === undefined) throw new RangeError("a run needs a client");
-    this.#keeperClient = new SimClient("keeper", clientParts, firstPlan);
-    this.#prober = new SimClient("prober", clientParts, firstPlan);
-    const operatorClient = new SimClient("operator", clientParts, firstPlan);
+    const helperPlan = { ...firstPlan, isNamed: false, isIdempotent: true, deathMs: 0 };
+    this.#keeperClient = new SimClient("keeper", clientParts, helperPlan);
+    this.#prober = new SimClient("prober", clientParts, helperPlan);
+    const operatorClient = new SimClient("operator", clientParts, helperPlan);
     this.#operatorClient = operatorClient;
     this.#operator = new Operator(
       {
@@ -231,6 +232,7 @@ class SeedRun {
     this.#nemesis.start();
     await this.#runUntil(() => false, this.#world.nowMs + this.#swarm.safetyMs);
     this.#operator.isStopping = true;
+    for (const client of this.#clients) client.isSafe = true;
     await this.#settle(operator, "the operator did not end");
     await this.#coreLives();
     this.#world.note("", "phase", "liveness");
@@ -240,6 +242,7 @@ class SeedRun {
     if (this.#options.isCanary === true) throw new Error("canary: this run fails on purpose");
     await this.#mustProgress();
     this.#world.note("", "phase", "end");
+    for (const client of this.#clients) client.isCalm = true;
     this.#keeper.isStopping = true;
     this.#metadata.isStopping = true;
     await this.#settle(Promise.all([keeper, metadata]), "the metadata clients did not end");

@@ -89,6 +89,12 @@ export interface ClientPlan {
   readonly burstMax: number;
   readonly valueBytesMax: number;
   readonly fetchBytes: number;
+  /** Batches of acks=all have numbers and are sent again until they are acknowledged. */
+  readonly isIdempotent: boolean;
+  /** The producer has a name, over all its lives. */
+  readonly isNamed: boolean;
+  /** Mean time until the process dies or, of a named one, another one takes its name; 0 = never. */
+  readonly deathMs: number;
 }
 
 export interface SwarmConfig {
@@ -218,10 +224,13 @@ function drawClient(rng: Rng): ClientPlan {
     batchBytes: rng.pick([512, 1024, 4096]),
     compression: rng.chance(0.8) ? "none" : rng.pick<CompressionName>(["gzip", "snappy", "lz4", "zstd"]),
     maxInFlight: rng.pick([1, 2, 8]),
-    thinkMs: logUniform(rng, 12, 60),
+    thinkMs: logUniform(rng, 20, 100),
     burstMax: rng.pick([1, 4, 8]),
     valueBytesMax: rng.pick([40, 200, 400]),
     fetchBytes: rng.pick([1 * KiB, 16 * KiB, 256 * KiB]),
+    isIdempotent: rng.chance(0.85),
+    isNamed: rng.chance(0.3),
+    deathMs: rate(rng, 2000, 15_000),
   };
 }
 

@@ -7,6 +7,7 @@ import { CommittedUniquenessChecker } from "./committed-uniqueness.ts";
 import { ContiguousOffsetsChecker } from "./contiguous-offsets.ts";
 import { DurabilityChecker } from "./durability.ts";
 import { DurableTruthChecker } from "./durable-truth.ts";
+import { FencingChecker } from "./fencing.ts";
 import { FailStopChecker } from "./fail-stop.ts";
 import { MetadataLinearizabilityChecker } from "./metadata-linearizability.ts";
 import { MetadataVisibilityChecker } from "./metadata-visibility.ts";
@@ -14,6 +15,7 @@ import { MonotonicEndChecker } from "./monotonic-end.ts";
 import { NoCorruptionChecker } from "./no-corruption.ts";
 import { NoPhantomChecker } from "./no-phantom.ts";
 import { ReadBoundsChecker } from "./read-bounds.ts";
+import { SendOrderChecker } from "./send-order.ts";
 
 /** Keeps the first violations of each invariant, in the order in which they were found. */
 const VIOLATIONS_MAX = 20;
@@ -34,6 +36,8 @@ export class CheckerSet {
       new MonotonicEndChecker(),
       new NoPhantomChecker(),
       new NoCorruptionChecker(),
+      new SendOrderChecker(),
+      new FencingChecker(),
       new FailStopChecker(),
       new BoundedChecker(),
       new MetadataLinearizabilityChecker(),
