@@ -5,6 +5,7 @@ import { bytesEqual, utf8Encode, writeU32 } from "../src/base/bytes.ts";
 import type { CompressionName } from "../src/ports/codecs.ts";
 import type { BrokerEpoch, NodeId, TopicId, Uuid } from "../src/model/ids.ts";
 import { OttlaError } from "../src/model/errors.ts";
+import { ProducerTable } from "../src/model/producer-table.ts";
 import { checkProducedBatch, checkStoredBatch, recordCountAt } from "../src/model/record-batch.ts";
 import { decodeRecords, RecordBatchBuilder } from "../src/model/records.ts";
 import { decodeCommand, encodeCommand } from "../src/metadata/codec.ts";
@@ -49,6 +50,7 @@ export async function fuzzTargets(rng: Rng): Promise<FuzzTarget[]> {
   return [
     { name: "request envelope", samples: requests(batches), feed: (bytes) => assemble(bytes, RequestAssembler) },
     { name: "response envelope", samples: responses(), feed: (bytes) => assemble(bytes, ResponseAssembler) },
+    { name: "producers of a partition", samples: producerTables(), feed: feedProducers },
     { name: "metadata command", samples: metadataCommands(), feed: (bytes) => void decodeCommand(bytes, 0) },
     {
       name: "metadata snapshot",
@@ -79,6 +81,23 @@ export async function fuzzTargets(rng: Rng): Promise<FuzzTarget[]> {
       },
     },
   ];
+}
+
+function producerTables(): Uint8Array[] {
+  return [1, 3, 8].map((producers) => {
+    const table = new ProducerTable();
+    for (let at = 0; at < 30; at++) {
+      const sequence = { producerId: at % producers, producerEpoch: 0, baseSequence: at };
+      table.observe({ ...sequence, baseOffset: at * 2, lastOffset: at * 2 + 1 });
+    }
+    return table.encode();
+  });
+}
+
+function feedProducers(bytes: Uint8Array): string | undefined {
+  const table = ProducerTable.decode(bytes, 60);
+  if (table === undefined) throw new OttlaError("CORRUPT_MESSAGE");
+  return bytesEqual(table.encode(), bytes) ? undefined : "other bytes than were given";
 }
 
 function countFault(bytes: Uint8Array, options: Parameters<typeof decodeRecords>[1]): string | undefined {

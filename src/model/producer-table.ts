@@ -15,7 +15,7 @@ import {
 
 export { PRODUCER_WINDOW, PRODUCERS_MAX, type ProducerView, type WindowBatch } from "./producer-table-codec.ts";
 
-/** Batches that can be taken back, about 100 bytes each. */
+/** Batches that can be taken back, about 200 bytes each. */
 export const PRODUCER_UNDO_MAX = 100_000;
 
 /** Where a batch stands in its producer's sequence, and where it lies in the log. */
