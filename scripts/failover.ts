@@ -1,4 +1,4 @@
-// `npm run failover -- [--kills N] [--kinds kill,controller,pause,...] [--json FILE]`: a real cluster of three under load, its leaders ended in every way
+// `npm run failover -- [--kills N] [--kinds kill,controller:3,...] [--json FILE]`: a real cluster of three under load, its leaders ended in every way
 // that there is, and how long a partition takes nothing each time, as clients in processes of their own see it. A table, and a report as JSON. Exits
 // with 1 when a limit is missed (D-37), the load was not what it was to be, or a client was told of an error.
 import { spawnSync } from "node:child_process";
@@ -9,9 +9,9 @@ import { parseArgs } from "node:util";
 import { noNetworksHere } from "./cluster/cut-cluster.ts";
 import {
   FAILOVER_LIMITS,
+  type FailoverOptions,
   type FailoverReport,
   faultsOf,
-  type Kind,
   KINDS,
   measureFailover,
 } from "./cluster/failover.ts";
@@ -28,50 +28,54 @@ const { values } = parseArgs({
     inside: { type: "boolean", default: false },
   },
 });
-const wanted = values.kinds.split(",").map((name) => {
+const wanted = values.kinds.split(",").map((text) => {
+  const [name, count = values.kills] = text.split(":");
   const kind = KINDS.find((each) => each === name);
   if (kind === undefined) throw new RangeError(`--kinds takes ${KINDS.join(", ")}; not ${name}`);
-  return kind;
+  const times = Number(count);
+  if (!Number.isInteger(times) || times < 1) throw new RangeError("how often is a number from 1 on");
+  return { kind, times };
 });
-const times = Number(values.kills);
-if (!Number.isInteger(times) || times < 1) throw new RangeError("--kills takes a number from 1 on");
+
+type Planned = FailoverOptions["plan"][number];
 
 const say = (line: string): void => console.error(line);
 
 async function run(): Promise<FailoverReport> {
-  const isCut = (kind: Kind): boolean => kind.startsWith("cut");
-  const options = { times, recordsPerSecond: Number(values.rate), recordBytes: Number(values.bytes) };
-  if (values.inside) return measureFailover({ ...options, kinds: wanted }, say);
+  const isCut = ({ kind }: Planned): boolean => kind.startsWith("cut");
+  const options = { recordsPerSecond: Number(values.rate), recordBytes: Number(values.bytes) };
+  if (values.inside) return measureFailover({ ...options, plan: wanted }, say);
   const reports: FailoverReport[] = [];
-  const here = wanted.filter((kind) => !isCut(kind));
-  if (here.length > 0) reports.push(await measureFailover({ ...options, kinds: here }, say));
+  const here = wanted.filter((planned) => !isCut(planned));
+  if (here.length > 0) reports.push(await measureFailover({ ...options, plan: here }, say));
   const cut = wanted.filter(isCut);
   if (cut.length > 0) reports.push(measureCut(cut));
   return merged(reports);
 }
 
 /** In a network of its own, where each broker has one, too. */
-function measureCut(kinds: readonly Kind[]): FailoverReport {
+function measureCut(plan: readonly Planned[]): FailoverReport {
   const reason = noNetworksHere();
-  if (reason !== undefined) return notRun(kinds, reason);
+  if (reason !== undefined) return notRun(plan, reason);
+  const kinds = plan.map(({ kind, times }) => `${kind}:${times}`).join(",");
   const folder = mkdtempSync(join(tmpdir(), "ottla-failover-"));
   const file = join(folder, "report.json");
-  const { kills, rate, bytes } = values;
-  const flags = ["--inside", "--kills", kills, "--rate", rate, "--bytes", bytes, "--kinds", kinds.join(",")];
+  const { rate, bytes } = values;
+  const flags = ["--inside", "--rate", rate, "--bytes", bytes, "--kinds", kinds];
   const script = ["--import", "tsx", import.meta.filename, ...flags, "--json", file];
   const child = spawnSync("unshare", ["-rn", process.execPath, ...script], { stdio: ["ignore", "ignore", "inherit"] });
   try {
     return JSON.parse(readFileSync(file, "utf8")) as FailoverReport;
   } catch (error) {
-    throw new Error(`the measurement of ${kinds.join(", ")} ended with ${child.status}`, { cause: error });
+    throw new Error(`the measurement of ${kinds} ended with ${child.status}`, { cause: error });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-const notRun = (kinds: readonly Kind[], reason: string): FailoverReport => ({
+const notRun = (plan: readonly Planned[], reason: string): FailoverReport => ({
   kinds: [],
-  notRun: Object.fromEntries(kinds.map((kind) => [kind, reason])),
+  notRun: Object.fromEntries(plan.map(({ kind }) => [kind, reason])),
   load: { recordsPerSecond: Infinity, recordBytes: 0, wanted: 0 },
   acknowledged: 0,
   clientErrors: {},

@@ -3,6 +3,8 @@ import { LineChild, machineMs } from "./line-child.ts";
 
 const STUCK_MS = 60_000;
 const LOOK_MS = 20;
+/** Two a second. */
+const LOAD_LINES = 8;
 /** Acknowledgements older than this are of no use any more. */
 const KEPT_MS = 120_000;
 
@@ -57,6 +59,16 @@ export class FailoverWatch {
     const [atMs, acknowledged, failed] = line.split(" ").map(Number);
     this.#load.push([atMs ?? 0, acknowledged ?? 0]);
     this.#loadFailed = failed ?? 0;
+  }
+
+  /** The load has begun, and has gone on for a while. */
+  async loaded(): Promise<void> {
+    const sinceMs = machineMs();
+    while (this.#load.length < LOAD_LINES) {
+      for (const child of this.#children) child.assertRunning();
+      if (machineMs() - sinceMs > STUCK_MS) throw new Error("the load does not begin");
+      await new Promise((done) => void setTimeout(done, LOOK_MS));
+    }
   }
 
   /** Records a second that the load had acknowledged between these moments. */

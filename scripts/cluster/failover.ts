@@ -58,15 +58,17 @@ export interface FailoverReport {
 }
 
 export interface FailoverOptions {
-  readonly kinds: readonly Kind[];
-  readonly times: number;
+  /** In this order, each so many times. */
+  readonly plan: readonly { readonly kind: Kind; readonly times: number }[];
   readonly recordsPerSecond: number;
   readonly recordBytes: number;
 }
 
 const TOPIC = "failover";
 const PARTITIONS = 6;
-const STEADY_MS = 2_000;
+const STEADY_MS = 1_500;
+/** Over which the load before is counted. */
+const LOAD_MS = 3_000;
 const STUCK_MS = 60_000;
 /** The load had this share of what it was to have. */
 const LOAD_SHARE = 0.9;
@@ -76,7 +78,7 @@ type Say = (line: string) => void;
 
 /** Kinds of one cluster: of processes on this machine's loopback, or of brokers in networks of their own (inside `unshare -rn`). */
 export async function measureFailover(options: FailoverOptions, say: Say): Promise<FailoverReport> {
-  const isCut = options.kinds.some((kind) => kind.startsWith("cut"));
+  const isCut = options.plan.some(({ kind }) => kind.startsWith("cut"));
   const cluster = isCut ? new CutCluster() : new LocalCluster();
   let isDone = false;
   try {
@@ -99,14 +101,15 @@ async function measure(cluster: Cluster, options: FailoverOptions, say: Say): Pr
   const watch = new FailoverWatch({ topic: TOPIC, partitions: PARTITIONS, brokers, recordsPerSecond, recordBytes });
   const kinds: KindReport[] = [];
   try {
-    for (const kind of options.kinds) {
+    await watch.loaded();
+    for (const { kind, times } of options.plan) {
       const runs: FailoverRun[] = [];
-      for (let time = 1; time <= options.times; time++) {
+      for (let time = 1; time <= times; time++) {
         const run = await once({ cluster, client, watch }, kind, time);
         runs.push(run);
         const role = run.isController ? " (the controller)" : "";
         say(
-          `${kind} ${time} of ${options.times}: node ${run.node}${role}, ${run.gapMs} ms (${run.gaps.join(" ")}); coming back ${run.returnGapMs} ms, at rest ${run.restGapMs} ms; load ${run.load}/s`,
+          `${kind} ${time} of ${times}: node ${run.node}${role}, ${run.gapMs} ms (${run.gaps.join(" ")}); coming back ${run.returnGapMs} ms, at rest ${run.restGapMs} ms; load ${run.load}/s`,
         );
       }
       kinds.push(kindReport(kind, runs));
@@ -165,7 +168,7 @@ async function once(place: Place, kind: Kind, time: number): Promise<FailoverRun
   const { controllerId } = await client.admin().describeMetadata({ topics: [TOPIC], from: "controller" });
   const node = victimOf(kind, { nodes: [...cluster.addresses.keys()], controllerId, time });
   const startMs = machineMs();
-  const load = watch.loadRate(startMs - STEADY_MS * 1.5, startMs);
+  const load = watch.loadRate(startMs - LOAD_MS, startMs);
   const restGapMs = Math.max(...watch.gaps(startMs - STEADY_MS, startMs));
   await end(cluster, kind, node);
   await watch.steady(STEADY_MS);

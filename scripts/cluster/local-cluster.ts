@@ -1,16 +1,12 @@
 // A cluster of three real processes, started by the command line as a user does: free ports, a directory of its own, `cluster up` in the
 // foreground as their parent. What it says comes as JSON lines.
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
+import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { ottla, spawnOttla } from "./shell.ts";
 
-const ROOT = resolve(import.meta.dirname, "../..");
-const MAIN = join(resolve(process.env["OTTLA_TEST_DIST"] ?? join(ROOT, "dist")), "cli", "main.js");
-/** For a command of another shell. */
-const COMMAND_MS = 90_000;
 const SAID_MAX = 2000;
 
 interface Line {
@@ -42,7 +38,7 @@ export class LocalCluster {
   constructor({ nodes = 3, settings = [] }: LocalClusterOptions = {}) {
     this.dataDir = mkdtempSync(join(tmpdir(), "ottla-cluster-"));
     const flags = ["-n", String(nodes), "--any-port", "--json", ...settings.flatMap((pair) => ["-X", pair])];
-    this.#child = run(["cluster", "up", "--data-dir", this.dataDir, ...flags]);
+    this.#child = spawnOttla(["cluster", "up", "--data-dir", this.dataDir, ...flags]);
     for (const stream of [this.#child.stdout, this.#child.stderr])
       if (stream !== null) createInterface({ input: stream }).on("line", (line) => this.#onLine(line));
     this.#child.once("close", () => {
@@ -64,30 +60,30 @@ export class LocalCluster {
   /** Now, by what every node says when it is asked. */
   async untilHealthy(): Promise<void> {
     const brokers = [...this.addresses.values()].join(",");
-    await this.#command(["cluster", "health", "--wait", "--timeout", "60s", "-b", brokers]);
+    await ottla(["cluster", "health", "--wait", "--timeout", "60s", "-b", brokers]);
   }
 
   /** kill -9. */
   async kill(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "kill", String(nodeId), "--data-dir", this.dataDir]);
+    await ottla(["cluster", "kill", String(nodeId), "--data-dir", this.dataDir]);
   }
 
   /** SIGSTOP, and SIGCONT. */
   async pause(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "pause", String(nodeId), "--data-dir", this.dataDir]);
+    await ottla(["cluster", "pause", String(nodeId), "--data-dir", this.dataDir]);
   }
 
   async resume(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "resume", String(nodeId), "--data-dir", this.dataDir]);
+    await ottla(["cluster", "resume", String(nodeId), "--data-dir", this.dataDir]);
   }
 
   /** Stopped in order, and started again. */
   async restart(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "restart", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
+    await ottla(["cluster", "restart", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
   }
 
   async start(nodeId: number): Promise<void> {
-    await this.#command(["cluster", "start", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
+    await ottla(["cluster", "start", String(nodeId), "--data-dir", this.dataDir, "--timeout", "80s"]);
   }
 
   /** In order; after it nothing runs. */
@@ -113,17 +109,6 @@ export class LocalCluster {
       return `--- ${node}\n${lines.join("\n")}`;
     });
     return [...this.#said.slice(-40), ...logs].join("\n");
-  }
-
-  async #command(args: readonly string[]): Promise<void> {
-    const child = run(args);
-    let said = "";
-    child.stdout?.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    const limit = setTimeout(() => child.kill("SIGKILL"), COMMAND_MS);
-    await once(child, "close");
-    clearTimeout(limit);
-    if (child.exitCode !== 0) throw new Error(`ottla ${args.join(" ")} ended with ${child.exitCode}: ${said}`);
   }
 
   #onLine(text: string): void {
@@ -161,14 +146,4 @@ export class LocalCluster {
       look();
     });
   }
-}
-
-/** Nothing of the machine's own Ottla settings. */
-function run(args: readonly string[]): ChildProcess {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(OTTLA_|NODE_OPTIONS|VITEST)/.test(name));
-  return spawn(process.execPath, [MAIN, ...args], {
-    cwd: ROOT,
-    env: Object.fromEntries(kept),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
 }
