@@ -5,7 +5,8 @@ import { readI16, readI32, readI64, readU32, writeI64, writeU16, writeU32 } from
 export const PRODUCER_WINDOW = 5;
 /**
  * Producers that a partition remembers; a new one takes the place of the one that has not written for longest. Not a configuration key: replicas with
- * different ones would come to different tables.
+ * different ones would come to different tables. Who is forgotten is refused (UNKNOWN_PRODUCER_ID), but for its very first batch, which nobody can tell from
+ * that of a new producer: sent again after so many others have written since, it is written twice.
  */
 export const PRODUCERS_MAX = 10_000;
 
