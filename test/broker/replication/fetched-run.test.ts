@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { concatBytes } from "../../../src/base/bytes.ts";
 import { addRuns } from "../../../src/broker/replication/fetched-run.ts";
+import type { ProducerFields } from "../../../src/model/batch-header.ts";
 import { assignOffsets } from "../../../src/model/record-batch.ts";
 import type { FetchedBatch } from "../../../src/replication/types.ts";
 import { batchOf } from "../support.ts";
@@ -12,14 +13,15 @@ interface Spec {
   readonly epoch: number;
   readonly count?: number;
   readonly padBytes?: number;
+  readonly producer?: ProducerFields;
 }
 
 function bytesOf(specs: readonly Spec[]): Uint8Array {
   return concatBytes(
-    specs.map(({ base, epoch, count = 1, padBytes = 0 }) => {
+    specs.map(({ base, epoch, count = 1, padBytes = 0, producer }) => {
       const batch = batchOf(
         Array.from({ length: count }, (_, index) => `${base + index}`),
-        { padBytes },
+        { padBytes, ...(producer === undefined ? {} : { producer }) },
       );
       assignOffsets(batch, base, epoch);
       return batch;
@@ -59,6 +61,25 @@ describe("fetched batches", () => {
     const [run] = runsOf(within.subarray(0, body.length)) as FetchedBatch<Uint8Array>[];
     expect(run?.body.buffer).not.toBe(within.buffer);
     expect(run?.body).toEqual(body);
+  });
+
+  it("P-9: name those of their batches that have a producer, in order", () => {
+    const producer = { producerId: 2 ** 40, producerEpoch: 3, baseSequence: 0x7fffffff };
+    const runs = runsOf(
+      bytesOf([
+        { base: 5, epoch: 1, count: 3, producer },
+        { base: 8, epoch: 1 },
+        { base: 9, epoch: 1, producer: { ...producer, baseSequence: 2 } },
+        { base: 10, epoch: 2 },
+      ]),
+    ) as FetchedBatch<Uint8Array>[];
+    expect(runs.map(({ sequenced }) => sequenced)).toEqual([
+      [
+        { ...producer, baseOffset: 5, lastOffset: 7 },
+        { ...producer, baseSequence: 2, baseOffset: 9, lastOffset: 9 },
+      ],
+      [],
+    ]);
   });
 
   it("of many kilobytes become several runs", () => {
