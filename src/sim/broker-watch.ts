@@ -1,6 +1,7 @@
-// Watches a broker from outside: yes-answers to produce requests that leave it (invariant 42), and its budgets (43).
+// Watches a broker from outside: yes-answers to produce requests that leave it (invariant 42), ids that it gives to producers (24), and its
+// budgets (43).
 import type { MessageTransport } from "../ports/transport.ts";
-import { API, type ProduceResponse } from "../wire/native/apis.ts";
+import { API, type InitProducerIdResponse, type ProduceResponse } from "../wire/native/apis.ts";
 import { ResponseAssembler } from "../wire/native/codec.ts";
 import type { HistoryEvent } from "./history.ts";
 import type { SimWorld } from "./world.ts";
@@ -13,8 +14,10 @@ export interface Watch {
   readonly record: (event: HistoryEvent) => void;
   /** Bound of the answers that one connection may hold; one logical message may come on top (D-24). */
   readonly unsentBytesMax: number;
-  /** Answers are looked into only while this is true. */
+  /** Answers to produce requests are looked into only while this is true. */
   readonly looksAtAnswers: () => boolean;
+  /** A producer is told its id and epoch. */
+  readonly onGiven: (answer: InitProducerIdResponse) => void;
 }
 
 /** True for an envelope that acknowledges a batch. A body begins with a zero byte (a base offset) and is no envelope. */
@@ -23,6 +26,16 @@ function acknowledges(message: Uint8Array): boolean {
   if (decoded.kind !== "message" || decoded.message.header.api !== API.PRODUCE) return false;
   const response = decoded.message.response as ProduceResponse | null;
   return response?.entries.some((entry) => entry.error === "NONE") === true;
+}
+
+const ANSWER = 0x98; // an array of 8
+
+/** What an answer to INIT_PRODUCER_ID gives; undefined: it is another one, or a refusal. */
+function givenBy(message: Uint8Array): InitProducerIdResponse | undefined {
+  if (message[0] !== ANSWER || message[1] !== API.INIT_PRODUCER_ID) return undefined;
+  const decoded = new ResponseAssembler({ bodyBytesMax: BODY_BYTES_MAX }).push(message);
+  if (decoded.kind !== "message" || decoded.message.header.api !== API.INIT_PRODUCER_ID) return undefined;
+  return (decoded.message.response as InitProducerIdResponse | null) ?? undefined;
 }
 
 /** The same transport, watched. */
@@ -36,6 +49,8 @@ export function watched(transport: MessageTransport, watch: Watch): MessageTrans
         connection.send = (outgoing) => {
           if (watch.looksAtAnswers() && outgoing.some(acknowledges))
             record({ type: "acknowledged", timeMs: world.nowMs, node });
+          const given = outgoing[0] === undefined ? undefined : givenBy(outgoing[0]);
+          if (given !== undefined) watch.onGiven(given);
           send(outgoing);
           const value = connection.unsentBytes;
           const bound = watch.unsentBytesMax + BODY_BYTES_MAX;

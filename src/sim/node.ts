@@ -142,6 +142,7 @@ export class SimNode {
       record,
       unsentBytesMax: this.config["connection.unsent.bytes"],
       looksAtAnswers: () => this.#hasFailedSync,
+      onGiven: ({ producerId, producerEpoch }) => this.#parts.replicas.gave(producerId, producerEpoch),
     });
   }
 

@@ -1,4 +1,5 @@
 // The records of one leader epoch of one partition, as its leader wrote them: what every copy must be equal to.
+import type { ProducerFields } from "../../model/batch-header.ts";
 import type { Lineage } from "./lineage.ts";
 
 /** One batch: where it stands, and a sum over what it holds. */
@@ -8,6 +9,8 @@ export interface BatchSeen {
   readonly last: number;
   readonly epoch: number;
   readonly sum: number;
+  /** Its producer's; undefined: it has none. */
+  readonly numbers?: ProducerFields;
 }
 
 export class EpochTruth {
@@ -51,6 +54,14 @@ export class EpochTruth {
       else high = middle - 1;
     }
     return undefined;
+  }
+
+  /** Those that lie below it as a whole. */
+  *below(end: number): IterableIterator<BatchSeen> {
+    for (const batch of this.#batches) {
+      if (batch.last >= end) return;
+      yield batch;
+    }
   }
 
   /** Does a batch end, or the epoch begin, right before this offset? */

@@ -128,6 +128,15 @@ export class PartitionTruth {
     seen.endOffset = batch.last + 1;
   }
 
+  /** Of its log, as their leaders wrote them; undefined: some are not known any more. */
+  batchesOf(node: NodeId): readonly BatchSeen[] | undefined {
+    const { lineage, startOffset, endOffset } = this.replica(node);
+    if (startOffset > 0) return undefined;
+    return lineage.flatMap(({ epoch }, at) => [
+      ...(this.#epochs.get(epoch)?.below(lineage[at + 1]?.start ?? endOffset) ?? []),
+    ]);
+  }
+
   #wrote(seen: ReplicaSeen, batch: BatchSeen, { process, epoch }: { process: string; epoch: number }): void {
     if (batch.epoch !== epoch) this.#broken(6, `node ${seen.node} leads in ${epoch} and appends epoch ${batch.epoch}`);
     let truth = this.#epochs.get(epoch);

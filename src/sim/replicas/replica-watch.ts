@@ -3,17 +3,35 @@
 import type { ReplicaProbe } from "../../broker/replica-probe.ts";
 import type { ProduceEntry, Replica } from "../../broker/replica.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/image.ts";
-import { baseOffsetAt, batchSizeAt, crcAt, lastOffsetAt, leaderEpochAt } from "../../model/batch-header.ts";
+import {
+  baseOffsetAt,
+  baseSequenceAt,
+  batchSizeAt,
+  crcAt,
+  lastOffsetAt,
+  leaderEpochAt,
+  producerEpochAt,
+  producerIdAt,
+} from "../../model/batch-header.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { PartitionEffect, PartitionEvent, WaitingProduce } from "../../replication/types.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { type HistoryEvent, partitionName, type PartitionName } from "../history.ts";
 import { MARK, RARE_MARK } from "../marks.ts";
 import type { SimWorld } from "../world.ts";
+import type { ProducerTable } from "../../model/producer-table.ts";
+import { ProducerWatch } from "./producer-watch.ts";
+import type { BatchSeen } from "./epoch-truth.ts";
 import { PartitionTruth, ReplicaBroken, type ReplicaSeen } from "./partition-truth.ts";
 
 type Event = PartitionEvent<ProduceEntry>;
 type Effect = PartitionEffect<ProduceEntry>;
+
+/** Effects after which a log holds something else. */
+const CUTS: ReadonlySet<string> = new Set(["truncate", "restart-log", "damaged"] satisfies Effect["kind"][]);
+/** Appends between two looks at the producers of a replica. */
+const COMPARED_EVERY = 50;
+const NO_NUMBERS = {};
 
 export interface ReplicaWatchParts {
   readonly world: SimWorld;
@@ -52,7 +70,9 @@ export class ReplicaWatch {
   /** Replicas that are damaged: the next log that is opened for them is another one. */
   readonly #isDropped = new Set<string>();
   readonly #toldOf = new WeakSet<Replica["log"]>();
+  readonly #producers = new ProducerWatch();
   #moves = 0;
+  #appends = 0;
 
   constructor(parts: ReplicaWatchParts) {
     this.#parts = parts;
@@ -231,6 +251,25 @@ export class ReplicaWatch {
     if (event.kind === "refused") truth.tookBack(node, core.endOffset);
     truth.stands(node, core);
     for (const effect of effects) this.#effect(watched, { node, replica }, { event, effect });
+    const isOther = event.kind === "load" || event.kind === "refused" || effects.some(({ kind }) => CUTS.has(kind));
+    const batches = isOther ? truth.batchesOf(node) : undefined;
+    if (batches !== undefined) this.#producers.became(seen, batches);
+    if (isOther || event.kind === "lead" || event.kind === "follow")
+      this.#compareProducers(truth, seen, core.producers);
+  }
+
+  /** A broker gave a producer its id and epoch. */
+  gave(producerId: number, producerEpoch: number): void {
+    this.#producers.gave(producerId, producerEpoch);
+  }
+
+  /** 25, where the core has seen exactly what its log was handed. */
+  #compareProducers(truth: PartitionTruth, seen: ReplicaSeen, table: ProducerTable): void {
+    if (seen.isGone || seen.startOffset > 0 || table.endOffset !== seen.endOffset) return;
+    const difference = this.#producers.differenceOf(seen, table.view());
+    if (difference !== undefined)
+      throw new ReplicaBroken(25, `${truth.name}: node ${seen.node} up to ${seen.endOffset}: ${difference}`);
+    if (table.size > 0) this.#parts.world.sometimes(MARK.PRODUCERS_COMPARED);
   }
 
   #load(truth: PartitionTruth, node: NodeId, event: Extract<Event, { kind: "load" }>): void {
@@ -307,9 +346,18 @@ export class ReplicaWatch {
         last: lastOffsetAt(batches, at),
         epoch: leaderEpochAt(batches, at),
         sum: crcAt(batches, at),
+        ...numbersAt(batches, at),
       };
+      const forbidden = leadsIn === undefined ? undefined : this.#producers.forbids(batch);
+      if (forbidden !== undefined)
+        throw new ReplicaBroken(
+          24,
+          `${truth.name}: node ${node} appends [${batch.base}, ${batch.last}] of ${forbidden}`,
+        );
       truth.appended(node, batch, { process, leadsIn });
+      this.#producers.appended(truth.replica(node), batch);
     }
+    if (++this.#appends % COMPARED_EVERY === 0) this.#compareProducers(truth, truth.replica(node), core.producers);
   }
 
   #role(watched: Watched, seen: ReplicaSeen, leads: number | undefined): void {
@@ -384,6 +432,18 @@ export class ReplicaWatch {
       else this.#parts.world.fail(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   }
+}
+
+/** Of a batch with a producer. */
+function numbersAt(bytes: Uint8Array, at: number): Pick<BatchSeen, "numbers"> {
+  const producerId = producerIdAt(bytes, at);
+  if (producerId < 0) return NO_NUMBERS;
+  const numbers = {
+    producerId,
+    producerEpoch: producerEpochAt(bytes, at),
+    baseSequence: baseSequenceAt(bytes, at),
+  };
+  return { numbers };
 }
 
 function keyOf(topicId: TopicId, partition: number): string {

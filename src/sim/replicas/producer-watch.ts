@@ -1,0 +1,85 @@
+// What each replica must remember of its idempotent producers (invariant 25): worked out from the batches of its log alone, and compared with what its
+// core remembers. And who may append under a name (24): nobody in an epoch below one that a broker has given away.
+import type { ProducerView } from "../../model/producer-table.ts";
+import type { BatchSeen } from "./epoch-truth.ts";
+
+const WINDOW = 5;
+
+interface Window {
+  epoch: number;
+  batches: { readonly baseSequence: number; readonly baseOffset: number; readonly lastOffset: number }[];
+}
+
+/** The last five batches of each producer of one log; not made from the product's own. */
+class Windows {
+  readonly #windows = new Map<number, Window>();
+
+  take({ base, last, numbers }: BatchSeen): void {
+    if (numbers === undefined) return;
+    const { producerId, producerEpoch, baseSequence } = numbers;
+    let window = this.#windows.get(producerId);
+    if (window === undefined || window.epoch !== producerEpoch) {
+      window = { epoch: producerEpoch, batches: [] };
+      this.#windows.set(producerId, window);
+    }
+    window.batches.push({ baseSequence, baseOffset: base, lastOffset: last });
+    if (window.batches.length > WINDOW) window.batches.shift();
+  }
+
+  /** In words; undefined: they are the same. */
+  differenceFrom(views: readonly ProducerView[]): string | undefined {
+    for (const view of views) {
+      const window = this.#windows.get(view.producerId);
+      const [has, must] = [textOf(view.producerEpoch, view.batches), textOf(window?.epoch, window?.batches ?? [])];
+      if (has !== must) return `producer ${view.producerId}: it has ${has}, its log says ${must}`;
+    }
+    if (views.length === this.#windows.size) return undefined;
+    const known = new Set(views.map(({ producerId }) => producerId));
+    const missing = [...this.#windows.keys()].filter((id) => !known.has(id));
+    return `it knows nothing of producers ${missing.join()}`;
+  }
+}
+
+function textOf(epoch: number | undefined, batches: Window["batches"] | ProducerView["batches"]): string {
+  if (epoch === undefined) return "nothing";
+  const each = batches.map(
+    ({ baseSequence, baseOffset, lastOffset }) => `${baseSequence} at ${baseOffset}..${lastOffset}`,
+  );
+  return `epoch ${epoch} (${each.join(", ")})`;
+}
+
+export class ProducerWatch {
+  /** By the object that stands for the replica. */
+  readonly #windows = new WeakMap<object, Windows>();
+  /** Highest epoch that was given away, by producer id. */
+  readonly #given = new Map<number, number>();
+
+  /** A broker answered a producer that asked for an id. */
+  gave(producerId: number, producerEpoch: number): void {
+    if (producerEpoch > (this.#given.get(producerId) ?? -1)) this.#given.set(producerId, producerEpoch);
+  }
+
+  /** In words: the leader must not append this batch (24). */
+  forbids({ numbers }: BatchSeen): string | undefined {
+    const given = numbers === undefined ? undefined : this.#given.get(numbers.producerId);
+    return given === undefined || numbers === undefined || numbers.producerEpoch >= given
+      ? undefined
+      : `producer ${numbers.producerId} in epoch ${numbers.producerEpoch}, ${given} was given away before`;
+  }
+
+  appended(replica: object, batch: BatchSeen): void {
+    this.#windows.get(replica)?.take(batch);
+  }
+
+  /** Its log is another one now: these batches. */
+  became(replica: object, batches: Iterable<BatchSeen>): void {
+    const windows = new Windows();
+    for (const batch of batches) windows.take(batch);
+    this.#windows.set(replica, windows);
+  }
+
+  /** In words; undefined: the core remembers what its log says. */
+  differenceOf(replica: object, views: readonly ProducerView[]): string | undefined {
+    return this.#windows.get(replica)?.differenceFrom(views);
+  }
+}
