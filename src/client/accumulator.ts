@@ -49,6 +49,8 @@ export interface PlacedRecord extends NormalRecord {
 }
 
 const BUILDERS_KEPT = 64;
+/** While a partition has as many batches under way as it may, the next one grows to so many times `batchBytes`: five then carry what 16 would. */
+const GROWTH_MAX = 4;
 /** A lane this far behind (its leader is slow, or hangs) gets records without key only when the others are no better. */
 const BACKLOG_MAX = 32;
 
@@ -91,7 +93,9 @@ export class Accumulator {
     const partition = this.#choosePartition(topic, record, lanes);
     const lane = this.#laneOf(topic.name, lanes, partition, record.acks);
     if (lane.open !== undefined) {
-      if (this.#tryAppend(lane.open, record)) return;
+      if (this.#tryAppend(lane.open, record, this.#options.batchBytes)) return;
+      const limitBytes = this.#growthOf(topic, lane, record);
+      if (limitBytes > 0 && this.#tryAppend(lane.open, record, limitBytes)) return;
       this.#makeDue(lane.open);
       lane.open = undefined;
       // A full batch ends the stay of records without key in this partition.
@@ -221,9 +225,16 @@ export class Accumulator {
     return usable.reduce((best, other) => (backlogOf(other) < backlogOf(best) ? other : best), picked).index;
   }
 
-  #tryAppend(batch: ProduceBatch, record: PlacedRecord): boolean {
+  /** To what size the open batch may grow beyond the usual one; 0: it may not. Records that may go elsewhere do. */
+  #growthOf({ maxMessageBytes, partitions }: TopicMetadata, lane: Lane, { partition, key }: PlacedRecord): number {
+    const isPlaced = partition !== undefined || key !== null || partitions.length === 1;
+    if (!isPlaced || !lane.isSaturated || lane.open?.isUsual !== true) return 0;
+    return Math.min(maxMessageBytes, this.#options.batchBytes * GROWTH_MAX);
+  }
+
+  #tryAppend(batch: ProduceBatch, record: PlacedRecord, limitBytes?: number): boolean {
     const builder = present(batch.builder, "the builder of an open batch");
-    if (!builder.tryAppend(record)) return false;
+    if (!builder.tryAppend(record, limitBytes)) return false;
     if (record.key !== null || record.partition !== undefined) batch.isBound = true;
     const { waiter } = record;
     if (waiter === undefined) batch.hasEnqueued = true;
@@ -235,14 +246,14 @@ export class Accumulator {
     const { sizeBytes } = builder;
     this.#bufferedBytes += sizeBytes - batch.sizeBytes;
     batch.sizeBytes = sizeBytes;
-    if (sizeBytes >= this.#options.batchBytes) this.#makeDue(batch);
+    if (sizeBytes >= this.#options.batchBytes && !batch.isDue) this.#makeDue(batch);
     return true;
   }
 
   #appendFirst({ name, maxMessageBytes }: TopicMetadata, lane: Lane, record: PlacedRecord): void {
     const { batchBytes } = this.#options;
     let batch = maxMessageBytes >= batchBytes ? this.#newBatch(lane, record.generation, batchBytes) : undefined;
-    if (batch === undefined || !this.#tryAppend(batch, record)) {
+    if (batch === undefined || !this.#tryAppend(batch, record, batchBytes)) {
       if (batch !== undefined) this.release(batch, false);
       // A record larger than a usual batch, or a topic of small batches: a builder made to measure, used once.
       batch = this.#newBatch(lane, record.generation, Math.max(1, maxMessageBytes));
@@ -256,7 +267,8 @@ export class Accumulator {
 
   #newBatch(lane: Lane, generation: Generation, limitBytes: number): ProduceBatch {
     const isUsual = limitBytes === this.#options.batchBytes;
-    const builder = (isUsual ? this.#builders.pop() : undefined) ?? new RecordBatchBuilder({ limitBytes });
+    const most = isUsual ? limitBytes * GROWTH_MAX : limitBytes;
+    const builder = (isUsual ? this.#builders.pop() : undefined) ?? new RecordBatchBuilder({ limitBytes: most });
     const createdMs = this.#deps.alarms.nowMs();
     return new ProduceBatch(lane, { order: this.#order++, createdMs, generation, builder, isUsual });
   }

@@ -3,6 +3,7 @@ import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
 import type { OttlaError } from "../model/errors.ts";
 import type { TopicId } from "../model/ids.ts";
+import { PRODUCER_WINDOW } from "../model/producer-table.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ProduceBatch } from "./produce-batch.ts";
 import { Sequences } from "./sequences.ts";
@@ -56,6 +57,11 @@ export class Lane {
   /** Batches that wait or are under way. */
   get backlog(): number {
     return this.#batches.length + this.#retries.length + this.inFlightCount;
+  }
+
+  /** As many batches as may be under way are, and more wait. */
+  get isSaturated(): boolean {
+    return this.sequences !== undefined && this.backlog > PRODUCER_WINDOW;
   }
 
   push(batch: ProduceBatch): void {

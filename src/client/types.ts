@@ -73,7 +73,10 @@ export interface ProducerOptions {
   readonly name?: string;
   /** How long a batch waits for more records; 0 sends what a turn of the event loop gathered. Default 5. */
   readonly lingerMs?: number;
-  /** A batch is sent when it has grown to this. Default 65,536; never above the topic's max.message.bytes. */
+  /**
+   * A batch is sent when it has grown to this. Default 65,536; never above the topic's max.message.bytes. While a partition has as many batches
+   * under way as it may, its next one goes on growing, to four times this at most.
+   */
   readonly batchBytes?: number;
   readonly compression?: CompressionName;
   /** From send() to acknowledgement or DELIVERY_TIMED_OUT. Default 120,000. */

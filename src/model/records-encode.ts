@@ -109,10 +109,10 @@ export class RecordBatchBuilder {
   }
 
   /**
-   * Copies the record in; false when it does not fit, and then nothing has changed. In an empty builder that means that it never
-   * fits. Throws INVALID_TIMESTAMP.
+   * Copies the record in; false when it does not fit (into less than the builder's limit, if given), and then nothing has changed. In an empty
+   * builder that means that it never fits. Throws INVALID_TIMESTAMP.
    */
-  tryAppend(record: RecordInput): boolean {
+  tryAppend(record: RecordInput, limitBytes = this.#limitBytes): boolean {
     const { timestamp } = record;
     if (!Number.isInteger(timestamp) || timestamp < -1 || timestamp > TIMESTAMP_MAX) {
       throw new OttlaError("INVALID_TIMESTAMP", `a timestamp is whole milliseconds since 1970, not ${timestamp}`);
@@ -121,7 +121,7 @@ export class RecordBatchBuilder {
     const timestampDelta = isFirst ? 0 : timestamp - this.#baseTimestamp;
     const bodyBytes = recordBodyBytes(record, timestampDelta, this.#recordCount);
     const end = this.#position + varintSize(bodyBytes) + bodyBytes;
-    if (end > this.#limitBytes) return false;
+    if (end > limitBytes || end > this.#limitBytes) return false;
     if (end > this.#buffer.length) this.#grow(end);
     const position = this.#write(record, bodyBytes, timestampDelta);
     assert(position === end, "a record is as long as its computed size");

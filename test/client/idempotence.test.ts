@@ -129,6 +129,25 @@ describe("order", () => {
   });
 });
 
+describe("a partition with five batches under way", () => {
+  it("lets the next one grow to four times its size", async () => {
+    const { time, first, producer, reports } = await setUp({ lingerMs: 10_000, batchBytes: 1_000 });
+    await time.until(producer.prepare("t"));
+    let isHeld = true;
+    first.onProduce = () => (isHeld ? "swallow" : undefined);
+    for (let index = 0; index < 200; index++) producer.send("t", { value: "x".repeat(80) }).catch(() => undefined);
+    await time.pass(500);
+    isHeld = false;
+    first.cutAll();
+    await time.until(producer.flush());
+    const sizes = reports.map(({ sizeBytes }) => sizeBytes);
+    expect(Math.max(...sizes)).toBeGreaterThan(3_800);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(4_000);
+    expect(Math.max(...sizes.slice(0, 5))).toBeLessThanOrEqual(1_000);
+    expect(first.values("t")).toHaveLength(200);
+  });
+});
+
 describe("a broker that is silent while another one leads", () => {
   it.each([1, 16])(
     "is left: what it was sent goes to the new leader within two seconds (%i in flight)",
