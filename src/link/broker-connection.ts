@@ -1,5 +1,6 @@
 // One connection to one broker: Hello, then any number of requests in flight, matched by correlation id. It never reconnects;
 // its owner does (client/broker-link.ts, the broker's links to its peers).
+import { mutant } from "../base/mutant.ts";
 import { asOttlaError, OttlaError, type ErrorName } from "../model/errors.ts";
 import type { MessageConnection } from "../ports/transport.ts";
 import { API, type ApiKey, type ApiTypes, type HelloResponse } from "../wire/native/apis.ts";
@@ -154,7 +155,9 @@ export class BrokerConnection {
     return this.#gone;
   }
 
+  /** Not the id of a request that timed out, whose answer may still come: not before 2^32 others. */
   #takeId(): number {
+    if (mutant("M34")) this.#nextId = 0;
     do this.#nextId = (this.#nextId + 1) % CORRELATION_IDS;
     while (this.#pending.has(this.#nextId));
     return this.#nextId;

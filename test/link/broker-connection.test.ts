@@ -1,11 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { activateMutants } from "../../src/base/mutant.ts";
 import { present } from "../../src/base/assert.ts";
 import { Alarms } from "../../src/link/alarms.ts";
 import { BrokerConnection } from "../../src/link/broker-connection.ts";
 import { type NodeId, UUID_BYTES, uuidFromBytes } from "../../src/model/ids.ts";
 import type { ConnectionHandlers, MessageConnection } from "../../src/ports/transport.ts";
 import { API } from "../../src/wire/native/apis.ts";
-import { encodeResponse, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
+import { encodeResponse, RequestAssembler, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
 import { VirtualTime } from "../client/world.ts";
 
 function helloAnswer(correlationId: number): Uint8Array[] {
@@ -27,13 +28,20 @@ function setUp() {
   const time = new VirtualTime();
   const alarms = new Alarms({ clock: time.clock, timers: time.timers });
   let handlers: ConnectionHandlers<Uint8Array> | undefined;
+  const assembler = new RequestAssembler({ bodyBytesMax: 1_000_000 });
+  const ids: number[] = [];
   const raw: MessageConnection = {
     remote: "peer:1",
     unsentBytes: 0,
     start: (given) => {
       handlers = given;
     },
-    send: () => undefined,
+    send: (messages) => {
+      for (const message of messages) {
+        const read = assembler.push(message);
+        if (read.kind === "message") ids.push(read.message.header.correlationId);
+      }
+    },
     pause: () => undefined,
     resume: () => undefined,
     close: () => undefined,
@@ -44,7 +52,7 @@ function setUp() {
     alarms,
     events: { onClosed: (error) => void closed.push(error.code), onDrain: () => undefined },
   });
-  return { connection, closed, time, peer: present(handlers, "handlers") };
+  return { connection, closed, time, peer: present(handlers, "handlers"), sent: () => ids };
 }
 
 describe("Hello", () => {
@@ -118,5 +126,49 @@ describe("a peer that says nothing", () => {
     expect(connection.versionOf(API.METADATA)).toBe(2);
     expect(connection.versionOf(API.DESCRIBE_QUORUM)).toBe(0);
     expect(setUp().connection.versionOf(API.METADATA)).toBeUndefined();
+  });
+});
+
+describe("an answer that comes after its request has timed out", () => {
+  afterEach(() => activateMutants([]));
+
+  /** What the second of two requests is told when the first one's answer is late. */
+  async function told(): Promise<string[]> {
+    const { connection, peer, time, sent } = setUp();
+    const hello = connection.hello("test", 1000);
+    for (const message of helloAnswer(1)) peer.onReceive(message);
+    await hello;
+    const answers: string[] = [];
+    const ask = (timeoutMs: number, isHeard: boolean) =>
+      connection.request(
+        API.INIT_PRODUCER_ID,
+        { request: { name: null, producerId: -1, producerEpoch: -1 }, bodies: [], timeoutMs, isPatient: true },
+        {
+          onAnswer: ({ producerId }) => void (isHeard && answers.push(`id ${producerId}`)),
+          onFailure: ({ code }) => void (isHeard && answers.push(code)),
+        },
+      );
+    ask(100, false);
+    await time.pass(150);
+    ask(1_000, true);
+    const [first = 0, second = 0] = sent().slice(1);
+    for (const [correlationId, producerId] of [
+      [first, 7],
+      [second, 8],
+    ] as const) {
+      const header = { api: API.INIT_PRODUCER_ID, version: 0, correlationId, more: false, error: "NONE" } as const;
+      const messages = encodeResponse({ ...header, message: null }, { producerId, producerEpoch: 0 }, []);
+      for (const message of messages) peer.onReceive(message);
+    }
+    return answers;
+  }
+
+  it("is nobody's", async () => {
+    expect(await told()).toEqual(["id 8"]);
+  });
+
+  it("M34: is the next one's where its id is given again", async () => {
+    activateMutants(["M34"]);
+    expect(await told()).toEqual(["id 7"]);
   });
 });
