@@ -215,8 +215,9 @@ export class ReplicaWatch {
 
   /** Bits of its journal turned over: its next start may find any of its logs damaged. */
   journalSpoilt(node: NodeId): void {
+    // Also of a log that its journal has and no process has opened yet.
     for (const { truth } of this.#partitions.values())
-      if (truth.replicas.has(node)) this.#inSpoiltJournal.add(`${node} ${truth.name}`);
+      if (truth.record.replicas.includes(node)) this.#inSpoiltJournal.add(`${node} ${truth.name}`);
   }
 
   probeOf(node: NodeId, process: string): ReplicaProbe {
