@@ -21,7 +21,12 @@ export class ConsumerPartition {
   endOffset: number | undefined;
   /** It was told to start beyond its end: only the leader knows whether there is such an offset. */
   mustProbe = false;
+  /** The highest that a leader told. */
   highWatermark = -1;
+  /** The last batch that was fetched. */
+  lastRead: { readonly nextOffset: number; readonly leaderEpoch: number; readonly crc: number } | undefined;
+  /** Leader epoch of the last unclean election that what was read is known to have outlived. */
+  checkedUncleanEpoch = -1;
   /** Raised by each jump: what was fetched before it is void. */
   version = 0;
   /** The fetch that is under way for it. */

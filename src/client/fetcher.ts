@@ -4,17 +4,24 @@
 import { keepable } from "../base/bytes.ts";
 import { Ring } from "../base/ring.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import type { TopicId } from "../model/ids.ts";
-import { forEachBatch, lastOffsetAt } from "../model/record-batch.ts";
-import { API, EARLIEST_TIMESTAMP, type FetchResponse, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
+import { crcAt, forEachBatch, lastOffsetAt, leaderEpochAt } from "../model/record-batch.ts";
+import {
+  API,
+  EARLIEST_TIMESTAMP,
+  type FetchResponse,
+  LATEST_TIMESTAMP,
+  type PartitionMetadata,
+} from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
 import { ANSWER_TIMEOUT_MS, answerTimeoutMs, type Fetch, FetchSource } from "./fetch-source.ts";
+import { askHistory, mustCheckHistory } from "./history-check.ts";
 import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
-import { askStarts, lookUpOffsets, type Start, STARTS_MAX } from "./offset-lookup.ts";
+import { lookUpOffsets } from "./offset-lookup.ts";
 import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
+import { StartLook } from "./start-look.ts";
 import { noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
 
@@ -56,6 +63,7 @@ export class Fetcher {
   readonly #chunks = new Ring<Chunk>();
   readonly #sources = new Map<BrokerLink, FetchSource>();
   readonly #notes: WaitNotes;
+  readonly #starts: StartLook;
   #bufferedBytes = 0;
   #reservedBytes = 0;
   #turn = 0;
@@ -74,6 +82,18 @@ export class Fetcher {
     this.#partitions = world.partitions;
     this.#onProgress = world.onProgress;
     this.#notes = new WaitNotes(context);
+    this.#starts = new StartLook(context, {
+      partitions: world.partitions,
+      leaderOf: (partition) => this.#leaderOf(partition),
+      heard: (partition) => this.#heard(partition),
+      asked: (partition) => this.#asked(partition),
+      refused: (partition, error) => this.#refused(partition, error ?? this.#leaderless(partition)),
+      onProgress: () => {
+        this.#onProgress();
+        this.plan();
+      },
+      fail: (error) => this.fail(error),
+    });
   }
 
   /** Ends the reading, once what was fetched before it has been given. */
@@ -124,7 +144,7 @@ export class Fetcher {
   }
 
   #planNow(): void {
-    this.#lookUpStarts();
+    this.#starts.lookUp();
     const groups = new Map<BrokerLink, Ready[]>();
     const count = this.#partitions.length;
     this.#turn = (this.#turn + 1) % Math.max(1, count);
@@ -181,10 +201,31 @@ export class Fetcher {
       );
     }
     partition.topicId = topic.topicId;
+    if (mustCheckHistory(partition, metadata)) return this.#checkHistory(partition, { link, metadata });
     const ready = { partition, leaderEpoch: metadata.leaderEpoch };
     const group = groups.get(link);
     if (group === undefined) groups.set(link, [ready]);
     else group.push(ready);
+  }
+
+  /** Whether what was read before is still there. */
+  #checkHistory(
+    partition: ConsumerPartition,
+    { link, metadata }: { readonly link: BrokerLink; readonly metadata: PartitionMetadata },
+  ): void {
+    const { version } = partition;
+    partition.isBlocked = true;
+    this.#asked(partition);
+    askHistory(this.#context, partition, { link, metadata }).then(
+      (history) => {
+        partition.isBlocked = false;
+        if (history instanceof OttlaError) return this.#refused(partition, history, link);
+        if (partition.version === version && history === "lost") this.#lose(partition, lostHistory(partition));
+        partition.checkedUncleanEpoch = metadata.uncleanEpoch;
+        this.plan();
+      },
+      (error: unknown) => this.fail(asOttlaError(error)),
+    );
   }
 
   #leaderOf({ topic: name, index }: ConsumerPartition) {
@@ -301,15 +342,17 @@ export class Fetcher {
     this.#context.metadata.keepFresh(partition.topic, link);
     this.#heard(partition);
     partition.mustProbe = false;
-    // -1: a new leader gives what it knows to be committed, and not yet how far that goes.
-    if (entry.highWatermark >= 0) partition.highWatermark = entry.highWatermark;
+    // A new leader gives what it knows to be committed, and may not know yet, or say -1, how far that went under the one before.
+    partition.highWatermark = Math.max(partition.highWatermark, entry.highWatermark);
     if (body === undefined || body.length === 0) return;
     try {
-      let nextOffset = -1;
+      let last = -1;
       forEachBatch(body, (position) => {
-        nextOffset = lastOffsetAt(body, position) + 1;
+        last = position;
       });
+      const nextOffset = lastOffsetAt(body, last) + 1;
       if (nextOffset <= partition.fetchOffset) throw new RangeError("batches that do not reach the asked offset");
+      partition.lastRead = { nextOffset, leaderEpoch: leaderEpochAt(body, last), crc: crcAt(body, last) };
       this.#take(partition, body, nextOffset);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -368,8 +411,16 @@ export class Fetcher {
     const { onOutOfRange } = this.#settings;
     if (onOutOfRange === "error") return this.fail(error);
     const { topic, index, position } = partition;
-    this.#context.logger.warn("consumer_position_reset", { topic, partition: index, position, to: onOutOfRange });
+    const reason = error.message;
+    this.#context.logger.warn("consumer_position_reset", {
+      topic,
+      partition: index,
+      position,
+      to: onOutOfRange,
+      reason,
+    });
     partition.jump(onOutOfRange);
+    partition.highWatermark = -1;
     this.plan();
   }
 
@@ -435,64 +486,9 @@ export class Fetcher {
     partition.heard();
     this.#notes.goesOn(partition.topic, partition.index);
   }
+}
 
-  /** Asks where partitions start and end that do not know it: each leader by itself, and each partition begins when its own answer is there. */
-  #lookUpStarts(): void {
-    const groups = new Map<BrokerLink, ConsumerPartition[]>();
-    for (const partition of this.#partitions) {
-      if (!partition.needsLookUp || partition.isResolving || partition.isBlocked) continue;
-      const link = this.#leaderOf(partition)?.link;
-      if (link === undefined) {
-        this.#refused(partition, this.#leaderless(partition));
-        continue;
-      }
-      const group = groups.get(link);
-      if (group === undefined) groups.set(link, [partition]);
-      else group.push(partition);
-    }
-    for (const [link, group] of groups) {
-      for (let from = 0; from < group.length; from += STARTS_MAX) {
-        this.#askStarts(link, group.slice(from, from + STARTS_MAX));
-      }
-    }
-  }
-
-  #askStarts(link: BrokerLink, partitions: readonly ConsumerPartition[]): void {
-    const versions = partitions.map((partition) => partition.version);
-    const starts = partitions.map((partition) => ({
-      topic: partition.topic,
-      topicId: this.#leaderOf(partition)?.topic.topicId as TopicId,
-      partition: partition.index,
-      from: partition.start,
-      wantsEnd: partition.wantsEnd && partition.endOffset === undefined,
-    }));
-    for (const partition of partitions) {
-      partition.isResolving = true;
-      this.#asked(partition);
-    }
-    const take = (results: readonly (Start | OttlaError)[]) => {
-      for (const [at, partition] of partitions.entries()) {
-        const result = results[at];
-        if (partition.version === versions[at] && result !== undefined) this.#takeStart(partition, result);
-      }
-      this.#onProgress();
-      this.plan();
-    };
-    askStarts(this.#context, { link, starts, timeoutMs: answerTimeoutMs(partitions) }).then(take, (error: unknown) =>
-      this.fail(asOttlaError(error)),
-    );
-  }
-
-  #takeStart(partition: ConsumerPartition, result: Start | OttlaError): void {
-    partition.isResolving = false;
-    if (result instanceof OttlaError) {
-      if (result.code === "REQUEST_TIMED_OUT") partition.timeoutCount++;
-      return this.#refused(partition, result);
-    }
-    this.#heard(partition);
-    if (result.offset !== undefined) partition.arrive(result.offset);
-    if (result.endOffset === undefined) return;
-    partition.endOffset = result.endOffset;
-    partition.mustProbe = partition.position > result.endOffset;
-  }
+function lostHistory({ topic, index, fetchOffset }: ConsumerPartition): OttlaError {
+  const message = `${topic}-${index}: what was read below offset ${fetchOffset} is not all there any more: an unclean election has given it up`;
+  return new OttlaError("OFFSET_OUT_OF_RANGE", message);
 }

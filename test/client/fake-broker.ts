@@ -44,6 +44,9 @@ export interface FakePartition {
   /** What its leader says of each replica; default: all have everything. */
   durableEnds?: Record<number, number>;
   partitionEpoch?: number;
+  uncleanEpoch?: number;
+  /** What it tells of its end instead. */
+  highWatermark?: number;
 }
 
 export interface FakeTopic {
@@ -320,7 +323,7 @@ export class FakeBroker {
         elr: partition.elr ?? [],
         partitionEpoch: partition.partitionEpoch ?? 0,
         minIsr: 1,
-        uncleanEpoch: -1,
+        uncleanEpoch: partition.uncleanEpoch ?? -1,
       })),
     };
   }
@@ -456,7 +459,7 @@ export class FakeBroker {
         error: error ?? "NONE",
         leaderEpoch: 1,
         logStartOffset: 0,
-        highWatermark: this.isEndUnknown ? -1 : end,
+        highWatermark: this.isEndUnknown ? -1 : (found?.partition.highWatermark ?? end),
         lastStableOffset: this.isEndUnknown ? -1 : end,
         body: body === undefined ? -1 : bodies.length - 1,
       });
