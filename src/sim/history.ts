@@ -157,6 +157,17 @@ export interface TopicDeleted {
   readonly topic: string;
 }
 
+/** What a client found to be wrong by itself. */
+export interface ClientVerdict {
+  readonly type: "verdict";
+  readonly timeMs: number;
+  readonly process: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly invariant: number;
+  readonly message: string;
+}
+
 /** A quantity that has a bound was seen at this value. */
 export interface BudgetObserved {
   readonly type: "budget";
@@ -183,6 +194,7 @@ export type HistoryEvent =
   | StartRefused
   | ProduceAcknowledged
   | TopicDeleted
+  | ClientVerdict
   | BudgetObserved
   | MetadataEvent;
 

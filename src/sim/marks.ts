@@ -40,6 +40,7 @@ export const MARK = {
   READ_IN_TURNS: "all was read while each node in turn was away",
   REPLICAS_COMPARED: "replicas were compared byte for byte",
   PRODUCERS_COMPARED: "the producers of a replica were compared with its log",
+  ANSWERED_AGAIN: "a batch that was sent again by hand was answered as before",
   TAKEN_OVER: "a producer's name was taken over while the one before went on",
   SENT_AGAIN: "a batch was sent again and acknowledged",
   BELOW_MIN_ISR: "produce answered NOT_ENOUGH_REPLICAS, not appended",

@@ -22,6 +22,7 @@ import { ReplicaWatch } from "./replicas/replica-watch.ts";
 import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
 import { SimClient } from "./workload/client.ts";
+import { BadClient } from "./workload/bad-client.ts";
 import { MetadataWorkload } from "./workload/metadata-clients.ts";
 import { Operator } from "./workload/operator.ts";
 import { scanTopic } from "./workload/scanner.ts";
@@ -97,6 +98,7 @@ class SeedRun {
   readonly #log: RunLog;
   readonly #board = new TopicBoard();
   readonly #clients: SimClient[];
+  readonly #badClients: readonly BadClient[];
   readonly #keeper: TopicKeeper;
   readonly #keeperClient: SimClient;
   /** Asks whether a core of the nodes makes progress. */
@@ -133,6 +135,10 @@ class SeedRun {
       isLost: (place: { readonly topic: string; readonly partition: number }) => this.#cluster.isLost(place),
     };
     this.#clients = this.#swarm.clients.map((plan, index) => new SimClient(`client-${index + 1}`, clientParts, plan));
+    this.#badClients = Array.from(
+      { length: this.#swarm.badClients },
+      (_, index) => new BadClient(`bad-${index + 1}`, clientParts),
+    );
     const [firstPlan] = this.#swarm.clients;
     if (firstPlan === undefined) throw new RangeError("a run needs a client");
     const helperPlan = { ...firstPlan, isNamed: false, isIdempotent: true, deathMs: 0 };
@@ -164,7 +170,7 @@ class SeedRun {
         network: this.#network,
         cluster: this.#cluster,
         clients: [
-          ...[...this.#clients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
+          ...[...this.#clients, ...this.#badClients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
           ...this.#metadata.names,
         ],
         record,
@@ -227,7 +233,8 @@ class SeedRun {
     const clients = this.#clients.map((client) => client.run());
     const operator = this.#operator.run();
     const metadata = this.#metadata.run();
-    for (const running of [keeper, operator, metadata, ...clients])
+    const bad = this.#badClients.map((client) => client.run());
+    for (const running of [keeper, operator, metadata, ...clients, ...bad])
       running.catch((thrown: unknown) => this.#world.fail(asError(thrown)));
     this.#nemesis.start();
     await this.#runUntil(() => false, this.#world.nowMs + this.#swarm.safetyMs);
@@ -243,6 +250,8 @@ class SeedRun {
     await this.#mustProgress();
     this.#world.note("", "phase", "end");
     for (const client of this.#clients) client.isCalm = true;
+    for (const client of this.#badClients) client.isStopping = true;
+    await this.#settle(Promise.all(bad), "the bad clients did not end");
     this.#keeper.isStopping = true;
     this.#metadata.isStopping = true;
     await this.#settle(Promise.all([keeper, metadata]), "the metadata clients did not end");

@@ -116,6 +116,8 @@ export interface SwarmConfig {
   /** Most replicas of a partition; each topic draws its own. */
   readonly replicasMax: number;
   readonly clients: readonly ClientPlan[];
+  /** B1: clients that keep no rule. */
+  readonly badClients: number;
   /** Mean milliseconds between deletions of a topic; 0 = never. */
   readonly deleteTopicMs: number;
   readonly broker: BrokerConfig;
@@ -305,6 +307,7 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
     partitionsMax: load.between(1, 4),
     replicasMax,
     clients: Array.from({ length: load.between(1, 4) }, (_, index) => drawClient(load.fork(`client ${index}`))),
+    badClients: load.fork("bad").pick([0, 1, 1, 2]),
     deleteTopicMs: rate(load.fork("delete"), 2000, 10_000),
     broker: drawBroker(rng.fork("broker"), base, replicasMax),
   };
@@ -321,7 +324,7 @@ export function describeSwarm(swarm: SwarmConfig): string {
       .map(([name, value]) => `${name} ${String(value)}`)
       .join(", ")}`,
     `metadata clients ${swarm.metadata.clients}, one operation in ${swarm.metadata.thinkMs} ms`,
-    `clients ${swarm.clients.length}, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, replicas up to ${swarm.replicasMax}, lag ${broker["replica.lag.time.max.ms"]} ms, topic deletion ${swarm.deleteTopicMs} ms`,
+    `clients ${swarm.clients.length} and ${swarm.badClients} bad ones, topics ${swarm.topics}, partitions up to ${swarm.partitionsMax}, replicas up to ${swarm.replicasMax}, lag ${broker["replica.lag.time.max.ms"]} ms, topic deletion ${swarm.deleteTopicMs} ms`,
     `faults ${faults.length === 0 ? "none" : faults.join(", ")}`,
     `link ${link.delayMs.toFixed(2)} ms, ${Math.round(link.bandwidth)} bytes/ms, window ${link.windowBytes}`,
     `disk ${Object.entries<number>({ ...swarm.disk.latencies })

@@ -1,6 +1,6 @@
 // All checkers of this build, over one history.
 import { FaultAtlas, type HomeOf } from "../fault-atlas.ts";
-import type { HistoryEvent } from "../history.ts";
+import { type ClientVerdict, type HistoryEvent, partitionName } from "../history.ts";
 import { BoundedChecker } from "./bounded.ts";
 import type { Checker, Violation } from "./checker.ts";
 import { CommittedUniquenessChecker } from "./committed-uniqueness.ts";
@@ -54,7 +54,8 @@ export class CheckerSet {
     if (event.type === "fault" || event.type === "partition lost" || event.type === "leadership")
       this.#atlas.observe(event);
     if (this.#atlas.isVoid(event) && event.type !== "partition lost") return;
-    for (const checker of this.#checkers) this.#take(checker.observe(event));
+    if (event.type === "verdict") this.#take({ invariant: event.invariant, message: verdictOf(event) });
+    else for (const checker of this.#checkers) this.#take(checker.observe(event));
   }
 
   /** At the end of the history, once. */
@@ -65,4 +66,8 @@ export class CheckerSet {
   #take(violation: Violation | undefined): void {
     if (violation !== undefined && this.violations.length < VIOLATIONS_MAX) this.violations.push(violation);
   }
+}
+
+function verdictOf(event: ClientVerdict): string {
+  return `${event.process} at ${partitionName(event)}: ${event.message}`;
 }

@@ -2,12 +2,15 @@
 import { utf8Decode, utf8Encode, writeI64 } from "../../base/bytes.ts";
 import type { Rng } from "../../base/rng.ts";
 import type { ConsumedRecord, Headers, OutgoingRecord } from "../../client/types.ts";
+import type { RecordInput } from "../../model/records.ts";
 import type { Checksum } from "../../ports/checksum.ts";
 
 const NAME_END = 0x7c; // "|": what follows is filler
 
 export interface MadeRecord {
   readonly record: OutgoingRecord;
+  /** The same, for a batch that is made by hand. */
+  readonly input: RecordInput;
   /** `producer:sequence:partition:crc`. */
   readonly value: string;
   readonly sum: number;
@@ -28,7 +31,8 @@ export function makeRecord(
   const key = rng.chance(0.3) ? null : utf8Encode(`k${rng.below(10)}`);
   const headers: Headers = rng.chance(0.8) ? [] : [["h", rng.chance(0.2) ? null : utf8Encode(`${identity.sequence}`)]];
   const record: OutgoingRecord = { key, value: bytes, headers, timestamp, partition: identity.partition };
-  return { record, value, sum: sumOf({ key, value: bytes, headers, timestamp }, checksum) };
+  const input = { key, value: bytes, headers, timestamp };
+  return { record, input, value, sum: sumOf(input, checksum) };
 }
 
 type Summed = Pick<ConsumedRecord, "key" | "value" | "headers" | "timestamp">;
