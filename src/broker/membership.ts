@@ -80,6 +80,7 @@ export class Membership {
   /** Why it is not registered, or what the controller last said. */
   #trouble: string | undefined = "the metadata log has to come here first";
   #isFencedByAnswer = true;
+  #wasUnfenced = false;
   #failures = 0;
   #duplicateSinceMs: number | undefined;
   #sentMs = Number.NEGATIVE_INFINITY;
@@ -154,11 +155,11 @@ export class Membership {
   /** After each applied record: the controller may be another one, and this incarnation may be unfenced. */
   onApplied(): void {
     if (this.#isHeldBack && !this.#isDamageCounted()) this.kick();
-    if (this.#epoch !== undefined && this.isUnfenced) {
-      this.#ready.resolve();
-      // To be told so: until then named producers have to wait.
-      if (this.#isFencedByAnswer) this.kick();
-    }
+    const { isUnfenced } = this;
+    if (this.#epoch !== undefined && isUnfenced) this.#ready.resolve();
+    // Fenced: the controller waits to hear that this is known here. Unfenced: until the answer says so named producers have to wait.
+    if (isUnfenced !== this.#wasUnfenced && isUnfenced === this.#isFencedByAnswer) this.kick();
+    this.#wasUnfenced = isUnfenced;
     if (this.#deps.quorum.controllerId === this.#askedController) return;
     this.#onMoved?.();
     if (this.#failures > 0) this.kick();

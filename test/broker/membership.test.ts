@@ -282,6 +282,41 @@ describe("heartbeats", () => {
     expect((await bench.run(600))[0]).toBe("beat 1 at 2");
   });
 
+  test("come at once when the own image says otherwise than the last answer: the controller waits to hear that a fencing is known", async () => {
+    const bench = await registered();
+    const fence = { type: "fence-broker", version: 2, nodeId: SELF, reason: "session" } as const;
+    await bench.run(100);
+    bench.apply({ ...fence, brokerEpoch: toBrokerEpoch(1) });
+    bench.membership.onApplied();
+    bench.onBeat = () => ({ isFenced: true, mayShutDown: false });
+    expect(await bench.run(10)).toEqual(["beat 1 at 1"]);
+    bench.unfence(1);
+    bench.onBeat = () => ({ isFenced: false, mayShutDown: false });
+    expect(await bench.run(10)).toEqual(["beat 1 at 1"]);
+    expect(await bench.run(400)).toEqual([]);
+  });
+
+  test("say for how long no controller fences this broker: nothing that was answered fenced, nothing once it wants to go", async () => {
+    const bench = await registered();
+    const nowMs = () => bench.world.nowMs;
+    await bench.run(500);
+    expect(bench.membership.heardUntilMs - nowMs()).toBeGreaterThan(2_400);
+    expect(bench.membership.heardUntilMs - nowMs()).toBeLessThanOrEqual(2_500);
+    const before = bench.membership.heardUntilMs;
+    bench.onBeat = () => ({ isFenced: true, mayShutDown: false });
+    await bench.run(1_200);
+    expect(bench.membership.heardUntilMs).toBe(before);
+    bench.onBeat = () => ({ isFenced: false, mayShutDown: false });
+    await bench.run(600);
+    expect(bench.membership.heardUntilMs).toBeGreaterThan(before);
+    const left = bench.membership.leave(5_000);
+    expect(bench.membership.heardUntilMs).toBeLessThan(nowMs());
+    await bench.run(1_000);
+    expect(bench.membership.heardUntilMs, "whatever is answered").toBeLessThan(nowMs());
+    bench.membership.stop();
+    await left;
+  });
+
   test("come at once when there is something to report, also when one is under way", async () => {
     const bench = await registered();
     await bench.run(100);
