@@ -10,9 +10,20 @@ type Say = (line: string) => void;
 
 /** Runs all of them, also after a failure, and ends with a line that names what failed. Exit code of the first failure, or 0. */
 export function runAll(stages: readonly Stage[], say: Say = console.error): number {
-  const failed = stages
-    .map((stage) => ({ name: stage.name, code: runStage(stage, say) }))
-    .filter(({ code }) => code !== 0);
+  const results = stages.map((stage) => {
+    const startedMs = performance.now();
+    const code = runStage(stage, say);
+    return { name: stage.name, code, minutes: (performance.now() - startedMs) / 60_000 };
+  });
+  const failed = results.filter(({ code }) => code !== 0);
+  for (const { name, code, minutes } of results)
+    say(`${name.padEnd(12)} ${minutes.toFixed(1).padStart(6)} min  ${code === 0 ? "ok" : "FAILED"}`);
+  say(
+    `${"in all".padEnd(12)} ${results
+      .reduce((sum, { minutes }) => sum + minutes, 0)
+      .toFixed(1)
+      .padStart(6)} min`,
+  );
   const names = failed.map(({ name }) => name).join(", ");
   say(failed.length === 0 ? `all ${stages.length} stages passed` : `FAILED: ${names}`);
   return failed[0]?.code ?? 0;

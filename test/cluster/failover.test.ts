@@ -1,0 +1,100 @@
+// How long a partition takes nothing when its leader goes, under load, as clients in processes of their own see it: ten kills, and one of each other way.
+// `npm run failover` is the same with thirty of each; OTTLA_FAILOVER names other kinds and how often.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { longestGap } from "../../scripts/cluster/failover-watch.ts";
+import {
+  type FailoverReport,
+  type FailoverRun,
+  faultsOf,
+  type Kind,
+  KINDS,
+  kindReport,
+  victimOf,
+} from "../../scripts/cluster/failover.ts";
+import { ensureBuilt, MAIN } from "../cli/support.ts";
+
+const PLAN =
+  process.env["OTTLA_FAILOVER"] ?? "kill:6,controller:4,pause:1,pause-controller:1,stop:3,cut:1,cut-controller:1";
+const TIMEOUT_MS = 900_000;
+
+beforeAll(ensureBuilt);
+
+const runOf = (gapMs: number, returnGapMs = 20): FailoverRun => ({
+  node: 1,
+  isController: false,
+  gapMs,
+  returnGapMs,
+  gaps: [gapMs],
+  restGapMs: 20,
+  load: 20_000,
+});
+const reportOf = (kind: Kind, runs: readonly FailoverRun[], load = 20_000): FailoverReport => ({
+  kinds: [kindReport(kind, runs)],
+  notRun: {},
+  load: { recordsPerSecond: load, recordBytes: 100, wanted: 20_000 },
+  acknowledged: 1,
+  clientErrors: {},
+});
+
+describe("the measurement", () => {
+  it("finds the longest time without an acknowledgement, also one that still goes on", () => {
+    expect(longestGap([10, 20, 90, 100], 15, 110)).toEqual({ gapMs: 70, beganMs: 20 });
+    expect(longestGap([10, 20], 15, 110)).toEqual({ gapMs: 90, beganMs: 20 });
+    expect(longestGap([10, 200], 15, 110)).toEqual({ gapMs: 100, beganMs: 10 });
+    expect(longestGap([], 15, 110)).toEqual({ gapMs: 95, beganMs: 15 });
+    // What was over before does not count.
+    expect(longestGap([0, 500, 510, 520], 505, 530)).toEqual({ gapMs: 10, beganMs: 500 });
+  });
+
+  it("is missed by one kill that takes too long, by a tenth that does, by a slow return, by too little load, and by an error", () => {
+    const good = Array.from({ length: 10 }, () => runOf(400));
+    expect(faultsOf(reportOf("kill", good))).toEqual([]);
+    expect(faultsOf(reportOf("kill", [...good, runOf(2_501)]))[0]).toContain("max 2501 ms");
+    expect(faultsOf(reportOf("kill", [...good, runOf(1_300), runOf(1_300)]))[0]).toContain("p90 1300 ms");
+    expect(faultsOf(reportOf("kill", [...good, runOf(400, 251)]))[0]).toContain("coming back 251 ms");
+    expect(faultsOf(reportOf("kill", good, 17_000))[0]).toContain("17000 records/s");
+    const told = { ...reportOf("kill", good), clientErrors: { "REQUEST_TIMED_OUT unknown": 2 } };
+    expect(faultsOf(told)).toEqual(["clients were told REQUEST_TIMED_OUT unknown, 2 times"]);
+    expect(faultsOf(reportOf("kill", []))).toHaveLength(1);
+  });
+
+  it("ends the node that the kind is about", () => {
+    const place = { nodes: [1, 2, 3], controllerId: 2 };
+    for (const kind of KINDS)
+      for (let time = 1; time <= 6; time++) {
+        const node = victimOf(kind, { ...place, time });
+        if (kind !== "stop") expect(node === 2, kind).toBe(kind === "controller" || kind.endsWith("-controller"));
+      }
+    expect(new Set([1, 2, 3].map((time) => victimOf("stop", { ...place, time })))).toEqual(new Set([1, 2, 3]));
+  });
+});
+
+describe("leaders that go under load", () => {
+  it(`are replaced in time: ${PLAN}`, { timeout: TIMEOUT_MS }, () => {
+    const folder = mkdtempSync(join(tmpdir(), "ottla-failover-test-"));
+    try {
+      const file = join(folder, "report.json");
+      const args = ["--import", "tsx", "scripts/failover.ts", "--kinds", PLAN, "--json", file];
+      const run = spawnSync(process.execPath, args, {
+        encoding: "utf8",
+        env: { ...process.env, OTTLA_TEST_DIST: join(MAIN, "../..") },
+      });
+      const report = JSON.parse(readFileSync(file, "utf8")) as FailoverReport & { readonly faults: readonly string[] };
+      console.log(run.stdout);
+      expect(report.faults, run.stderr).toEqual([]);
+      expect(run.status).toBe(0);
+      const measured = report.kinds.map(({ kind }) => kind);
+      const wanted = PLAN.split(",").map((text) => text.split(":")[0]);
+      expect(new Set([...measured, ...Object.keys(report.notRun)])).toEqual(new Set(wanted));
+      // Each met partitions that were led there: nobody is replaced in no time.
+      for (const { kind, runs } of report.kinds)
+        if (kind !== "stop") expect(Math.min(...runs.map(({ gapMs }) => gapMs)), kind).toBeGreaterThan(40);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
