@@ -42,10 +42,14 @@ export class Reader {
     for (const look of looks) look();
   }
 
-  /** Resolves when so many were read; rejects with what ended the reading. */
+  /** Resolves when so many were read; rejects with what ended the reading before. */
   async until(count: number): Promise<void> {
+    const ended = this.#done.then(() => {
+      throw new Error(`the reader ended after ${this.records.length} of ${count} records`);
+    });
+    ended.catch(() => undefined);
     while (this.records.length < count)
-      await Promise.race([new Promise<void>((look) => this.#looks.push(look)), this.#done]);
+      await Promise.race([new Promise<void>((look) => this.#looks.push(look)), ended]);
   }
 
   async close(): Promise<void> {
