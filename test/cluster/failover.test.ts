@@ -55,7 +55,8 @@ describe("the measurement", () => {
     expect(faultsOf(reportOf("kill", good))).toEqual([]);
     expect(faultsOf(reportOf("kill", [...good, runOf(2_501)]))[0]).toContain("max 2501 ms");
     expect(faultsOf(reportOf("kill", [...good, runOf(1_300), runOf(1_300)]))[0]).toContain("p90 1300 ms");
-    expect(faultsOf(reportOf("kill", [...good, runOf(400, 251)]))[0]).toContain("coming back 251 ms");
+    expect(faultsOf(reportOf("kill", [...good, runOf(400, 501)]))[0]).toContain("coming back 501 ms");
+    expect(faultsOf(reportOf("stop", [runOf(200, 251)]))[0]).toContain("coming back 251 ms");
     expect(faultsOf(reportOf("kill", good, 17_000))[0]).toContain("17000 records/s");
     const told = { ...reportOf("kill", good), clientErrors: { "REQUEST_TIMED_OUT unknown": 2 } };
     expect(faultsOf(told)).toEqual(["clients were told REQUEST_TIMED_OUT unknown, 2 times"]);
