@@ -146,10 +146,17 @@ export function makeBatch(
   return batch;
 }
 
-/** Appends one batch at the log's end and returns it. */
+/** As a core does behind an append that has no producer. */
+function keepInStep(log: ReplicaLog, base: number): void {
+  if (log.producers.endOffset === base) log.producers.advance(log.endOffset);
+}
+
+/** Appends one batch at the log's end and returns it; one with a producer is the caller's to observe. */
 export function appendBatch(log: ReplicaLog, options: Parameters<typeof makeBatch>[1] = {}): Uint8Array {
-  const batch = makeBatch(log.endOffset, options);
-  log.append(batch, (log.endOffset + (options.count ?? 1) - 1) as Offset, (options.epoch ?? 0) as LeaderEpoch);
+  const base = log.endOffset;
+  const batch = makeBatch(base, options);
+  log.append(batch, (base + (options.count ?? 1) - 1) as Offset, (options.epoch ?? 0) as LeaderEpoch);
+  if (options.producer === undefined) keepInStep(log, base);
   return batch;
 }
 
@@ -158,6 +165,7 @@ export function appendRun(log: ReplicaLog, count: number, options: Parameters<ty
   const base = log.endOffset;
   const batches = Array.from({ length: count }, (_, place) => makeBatch(base + place, options));
   log.append(concatBytes(batches), (base + count - 1) as Offset, (options.epoch ?? 0) as LeaderEpoch);
+  keepInStep(log, base);
   return batches;
 }
 
