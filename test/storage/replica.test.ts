@@ -1,6 +1,6 @@
 // What a follower needs of its log: runs of batches, truncation, the high watermark of a checkpoint, a reset.
 import { expect, test } from "vitest";
-import { concatBytes } from "../../src/base/bytes.ts";
+import { bytesEqual, concatBytes } from "../../src/base/bytes.ts";
 import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
 import { DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
 import { RUN_BYTES_MAX } from "../../src/storage/batch-run.ts";
