@@ -3,6 +3,11 @@ import type { Command } from "commander";
 import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addData(program: Command, act: Act): void {
+  addProduce(program, act);
+  addConsume(program, act);
+}
+
+function addProduce(program: Command, act: Act): void {
   const produce = program
     .command("produce")
     .argument("<topic>")
@@ -46,6 +51,9 @@ While fewer than min.insync.replicas are in sync nothing is taken, whatever the 
       examples("cat access.log | ottla produce access-log", "ottla produce orders -K : -z lz4 --acks 1 < orders.txt"),
     );
   act(produce, async () => (await import("../commands/produce.ts")).produce);
+}
+
+function addConsume(program: Command, act: Act): void {
   const consume = program
     .command("consume")
     .argument("<topic...>")
