@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { isQuick, killLeaders, LEADER_LIMITS } from "../../scripts/cluster/leader-kills.ts";
 import { ensureBuilt } from "../cli/support.ts";
 
-const KILLS = Number(process.env["OTTLA_KILLS"] ?? 3);
+const KILLS = Number(process.env["OTTLA_KILLS"] ?? 2);
 const TIMEOUT_MS = 60_000 + KILLS * 30_000;
 
 beforeAll(ensureBuilt);
