@@ -2,7 +2,7 @@
 // when something acknowledged is not there exactly once, replicas differ, or a restart in order is noticed by a client.
 import { parseArgs } from "node:util";
 import { cutDivergentTail, writeThroughKills } from "./cluster/demo.ts";
-import { faultsOf, measureFailover } from "./cluster/failover.ts";
+import { faultsOf, measureFailover, unprovenOf } from "./cluster/failover.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
 const { values } = parseArgs({
@@ -42,5 +42,5 @@ if (runs.includes("rolling")) {
     say,
   );
   console.log(JSON.stringify(report, null, 2));
-  for (const fault of faultsOf(report)) fail(fault);
+  for (const fault of [...faultsOf(report), ...unprovenOf(report)]) fail(fault);
 }

@@ -44,12 +44,22 @@ export interface FailoverRun {
 export interface KindReport {
   readonly kind: Kind;
   readonly runs: readonly FailoverRun[];
+  /** Of the runs: how many began on a machine that did not stand still by itself. */
+  readonly quietRuns: number;
   readonly maxMs: number;
   readonly p90Ms: number;
   readonly medianMs: number;
+  /** Of the quiet runs. */
   readonly returnMaxMs: number;
   readonly isWithin: boolean;
 }
+
+/**
+ * Where clients wait longer than this when nothing happens, the machine has other work: what takes a quarter of a second is not measured there. A stop in
+ * order is then tried again, up to as often as it was to be done.
+ */
+export const REST_MAX_MS = 120;
+const isQuiet = ({ restGapMs }: FailoverRun): boolean => restGapMs <= REST_MAX_MS;
 
 export interface FailoverReport {
   readonly kinds: readonly KindReport[];
@@ -108,7 +118,8 @@ async function measure(cluster: Cluster, options: FailoverOptions, say: Say): Pr
     await watch.loaded();
     for (const { kind, times } of options.plan) {
       const runs: FailoverRun[] = [];
-      for (let time = 1; time <= times; time++) {
+      const isEnough = (): boolean => (kind === "stop" ? runs.filter(isQuiet).length : runs.length) >= times;
+      for (let time = 1; !isEnough() && time <= times * 2; time++) {
         const run = await once({ cluster, client, watch }, kind, time);
         runs.push(run);
         const role = run.isController ? " (the controller)" : "";
@@ -134,20 +145,24 @@ async function measure(cluster: Cluster, options: FailoverOptions, say: Say): Pr
 }
 
 export function kindReport(kind: Kind, runs: readonly FailoverRun[]): KindReport {
-  const sorted = runs.map(({ gapMs }) => gapMs).sort((left, right) => left - right);
+  const quiet = runs.filter(isQuiet);
+  const counted = kind === "stop" && quiet.length > 0 ? quiet : runs;
+  const sorted = counted.map(({ gapMs }) => gapMs).sort((left, right) => left - right);
   const maxMs = sorted.at(-1) ?? Infinity;
   const p90Ms = sorted[Math.ceil(sorted.length * 0.9) - 1] ?? Infinity;
   const medianMs = sorted[Math.ceil(sorted.length / 2) - 1] ?? Infinity;
-  const returnMaxMs = Math.max(...runs.map(({ returnGapMs }) => returnGapMs));
+  const returnMaxMs = Math.max(0, ...quiet.map(({ returnGapMs }) => returnGapMs));
   const limit = FAILOVER_LIMITS[kind];
-  const isWithin = maxMs <= limit.maxMs && p90Ms <= (limit.p90Ms ?? Infinity) && returnMaxMs <= returnLimitMs(kind);
-  return { kind, runs, maxMs, p90Ms, medianMs, returnMaxMs, isWithin };
+  const isProven = kind !== "stop" || quiet.length > 0;
+  const isWithin =
+    !isProven || (maxMs <= limit.maxMs && p90Ms <= (limit.p90Ms ?? Infinity) && returnMaxMs <= returnLimitMs(kind));
+  return { kind, runs, quietRuns: quiet.length, maxMs, p90Ms, medianMs, returnMaxMs, isWithin };
 }
 
 /** What is wrong with a report, in words. */
 export function faultsOf({ kinds, load, clientErrors }: FailoverReport): string[] {
   const late = kinds
-    .filter(({ isWithin }) => !isWithin)
+    .filter(({ isWithin, runs }) => !isWithin || runs.length === 0)
     .map(({ kind, maxMs, p90Ms, returnMaxMs }) => {
       const limit = FAILOVER_LIMITS[kind];
       const p90 = limit.p90Ms === undefined ? "" : `, p90 ${limit.p90Ms}`;
@@ -157,6 +172,16 @@ export function faultsOf({ kinds, load, clientErrors }: FailoverReport): string[
   const low = isLow ? [`the load was ${load.recordsPerSecond} records/s in place of ${load.wanted}`] : [];
   const told = Object.entries(clientErrors).map(([what, count]) => `clients were told ${what}, ${count} times`);
   return [...late, ...low, ...told];
+}
+
+/** What a busy machine has kept from being measured, in words. */
+export function unprovenOf({ kinds }: FailoverReport): string[] {
+  return kinds
+    .filter(({ kind, quietRuns, runs }) => kind === "stop" && quietRuns === 0 && runs.length > 0)
+    .map(({ kind, runs }) => {
+      const restMs = Math.min(...runs.map(({ restGapMs }) => restGapMs));
+      return `${kind}: not measured: clients waited ${restMs} ms and more when nothing happened, at most ${REST_MAX_MS} ms prove anything`;
+    });
 }
 
 interface Place {

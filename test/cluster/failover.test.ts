@@ -13,6 +13,7 @@ import {
   type Kind,
   KINDS,
   kindReport,
+  unprovenOf,
   victimOf,
 } from "../../scripts/cluster/failover.ts";
 import { ensureBuilt, MAIN } from "../cli/support.ts";
@@ -23,13 +24,13 @@ const TIMEOUT_MS = 900_000;
 
 beforeAll(ensureBuilt);
 
-const runOf = (gapMs: number, returnGapMs = 20): FailoverRun => ({
+const runOf = (gapMs: number, returnGapMs = 20, restGapMs = 20): FailoverRun => ({
   node: 1,
   isController: false,
   gapMs,
   returnGapMs,
   gaps: [gapMs],
-  restGapMs: 20,
+  restGapMs,
   load: 20_000,
 });
 const reportOf = (kind: Kind, runs: readonly FailoverRun[], load = 20_000): FailoverReport => ({
@@ -63,6 +64,17 @@ describe("the measurement", () => {
     expect(faultsOf(reportOf("kill", []))).toHaveLength(1);
   });
 
+  it("proves nothing of a stop in order on a machine that stands still by itself, and says so", () => {
+    const busy = reportOf("stop", [runOf(400, 400, 200), runOf(100, 100, 121)]);
+    expect(faultsOf(busy)).toEqual([]);
+    expect(unprovenOf(busy)[0]).toContain("clients waited 121 ms");
+    const mixed = reportOf("stop", [runOf(400, 400, 200), runOf(251, 100, 120)]);
+    expect(faultsOf(mixed)[0]).toContain("max 251 ms");
+    expect(unprovenOf(mixed)).toEqual([]);
+    // What takes seconds is measured there, too.
+    expect(faultsOf(reportOf("kill", [runOf(2_501, 20, 200)]))).toHaveLength(1);
+  });
+
   it("ends the node that the kind is about", () => {
     const place = { nodes: [1, 2, 3], controllerId: 2 };
     for (const kind of KINDS)
@@ -75,7 +87,7 @@ describe("the measurement", () => {
 });
 
 describe("leaders that go under load", () => {
-  it(`are replaced in time: ${PLAN}`, { timeout: TIMEOUT_MS }, () => {
+  it(`are replaced in time: ${PLAN}`, { timeout: TIMEOUT_MS }, (context) => {
     const folder = mkdtempSync(join(tmpdir(), "ottla-failover-test-"));
     try {
       const file = join(folder, "report.json");
@@ -84,16 +96,21 @@ describe("leaders that go under load", () => {
         encoding: "utf8",
         env: { ...process.env, OTTLA_TEST_DIST: join(MAIN, "../..") },
       });
-      const report = JSON.parse(readFileSync(file, "utf8")) as FailoverReport & { readonly faults: readonly string[] };
+      const report = JSON.parse(readFileSync(file, "utf8")) as FailoverReport & {
+        readonly faults: readonly string[];
+        readonly unproven: readonly string[];
+      };
       console.log(run.stdout);
       expect(report.faults, run.stderr).toEqual([]);
-      expect(run.status).toBe(0);
+      expect(run.status).toBe(report.unproven.length === 0 ? 0 : 1);
       const measured = report.kinds.map(({ kind }) => kind);
       const wanted = PLAN.split(",").map((text) => text.split(":")[0]);
       expect(new Set([...measured, ...Object.keys(report.notRun)])).toEqual(new Set(wanted));
       // Each met partitions that were led there: nobody is replaced in no time.
       for (const { kind, runs } of report.kinds)
         if (kind !== "stop") expect(Math.min(...runs.map(({ gapMs }) => gapMs)), kind).toBeGreaterThan(40);
+      // All else holds; this machine has too much other work for the rest.
+      if (report.unproven.length > 0) context.skip(report.unproven.join("; "));
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
