@@ -90,6 +90,7 @@ export class ClusterMember {
     this.membership.start();
     this.#ticker.start();
     await this.membership.ready;
+    this.producerIds.warm();
     await this.topics.settled();
   }
 

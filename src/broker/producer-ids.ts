@@ -44,6 +44,8 @@ export class ProducerIdSource {
   readonly #deps: ProducerIdsDeps;
   readonly #blocks = new Ring<Block>();
   readonly #waiting = new Set<Waiting>();
+  /** There must be a block, whether anybody waits or not. */
+  #isWarming = false;
   #isAsking = false;
   #failures = 0;
   #lastError: OttlaError | undefined;
@@ -71,6 +73,12 @@ export class ProducerIdSource {
       this.#waiting.add(waiting);
       this.#ask();
     });
+  }
+
+  /** this broker has ids before anybody asks for one, since it goes on serving when there is no controller to ask. */
+  warm(): void {
+    this.#isWarming = true;
+    this.#ask();
   }
 
   stop(): void {
@@ -107,6 +115,7 @@ export class ProducerIdSource {
       this.#failures = 0;
       this.#lastError = undefined;
       this.#isAsking = false;
+      this.#isWarming = false;
       const end = firstId + count;
       this.#blocks.push({ nextId: firstId, end, lowAt: end - Math.floor(count * LOW_SHARE) });
     } catch (thrown) {
@@ -114,10 +123,14 @@ export class ProducerIdSource {
       this.#lastError = asOttlaError(thrown);
       logger.debug("producer_ids_not_given", { code: this.#lastError.code, message: this.#lastError.message });
       // Asked for early, nobody waits: the next one that takes an id asks again.
-      if (this.#waiting.size > 0) this.#retryLater();
+      if (this.#isWanted) this.#retryLater();
       return;
     }
     this.#serve();
+  }
+
+  get #isWanted(): boolean {
+    return this.#waiting.size > 0 || this.#isWarming;
   }
 
   #retryLater(): void {
@@ -125,7 +138,7 @@ export class ProducerIdSource {
     const waitMs = Math.min(RETRY_MS * 2 ** this.#failures++, RETRY_LONGEST_MS);
     this.#pause = this.#deps.timers.after(waitMs, () => {
       this.#pause = undefined;
-      if (this.#waiting.size > 0) this.#ask();
+      if (this.#isWanted) this.#ask();
     });
   }
 

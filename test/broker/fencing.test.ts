@@ -43,7 +43,7 @@ async function recordsOf(cluster: ClusterWorld, nodeId: number): Promise<Metadat
 describe("a broker whose process dies", () => {
   test("D-22: its port refuses, so it is fenced at once, and elected again when it is back", async () => {
     // In this seed the dead process's connection to the controller is reset: in some it ends without a word.
-    const { cluster, topicId, nodeId, partition } = await withTopic({ seed: 4 });
+    const { cluster, topicId, nodeId, partition } = await withTopic({ seed: 6 });
     const controller = await cluster.controller();
     const before = await partitionAt(cluster, controller, partition);
     const diedMs = cluster.world.nowMs;

@@ -54,8 +54,10 @@ describe("a broker that leads 200 of 600 partitions", () => {
         .map(({ index }) => client.sendProduce(topicId, batchOf(["x"]), { partition: index })),
     );
     // They have come, and none is answered yet.
-    await cluster.world.runFor(0.3);
-    expect(cluster.node(victim).metrics.values.get("topic_records_in_total")).toBe(20);
+    const { values } = cluster.node(victim).metrics;
+    const { length } = client.answered;
+    while ((values.get("topic_records_in_total") ?? 0) < 20) await cluster.world.runFor(0.02);
+    expect(client.answered).toHaveLength(length);
     const stopping = cluster.node(victim).broker.stop();
     const answers = await cluster.world.settle(Promise.all(sends));
     const told = new Set(answers.map(({ error, response }) => (error === "NONE" ? response.entries[0]?.error : error)));

@@ -91,7 +91,10 @@ describe("a name that is taken over", () => {
     await cluster.start();
     const [place = { nodeId: 1, topicId, partition: 0 }] = await placesOf(cluster, topicId);
     expect(await produceAt(cluster, place, first)).toBe("PRODUCER_FENCED");
-    expect(await produceAt(cluster, place, second)).toBe("NONE");
+    // Its leader has to hear first that it is not fenced any more.
+    let answer = "";
+    await cluster.until("it is taken", async () => (answer = await produceAt(cluster, place, second)) !== "BUSY", 600);
+    expect(answer).toBe("NONE");
     expect(await init(cluster, "billing", first).catch((thrown: Error) => thrown.message)).toContain("PRODUCER_FENCED");
     expect(await init(cluster, "billing", second)).toEqual({ producerId: NAMED, producerEpoch: 2 });
   });

@@ -98,6 +98,21 @@ describe("a controller that does not give any", () => {
   });
 });
 
+test("Q-21: a broker asks for its first block before anybody wants an id, again and again until it has it", async () => {
+  const { world, source, next, answer, calls } = makeSource();
+  source.warm();
+  for (let tries = 1; tries <= 4; tries++) {
+    expect(calls()).toBe(tries);
+    await answer(new OttlaError("NOT_CONTROLLER", "not here"));
+    await world.runFor(600);
+  }
+  await answer(BLOCK);
+  await world.runFor(5_000);
+  expect(calls()).toBe(5);
+  expect(await next()).toBe(3_000);
+  expect(calls()).toBe(5);
+});
+
 test("a stop ends the waits; the bound refuses what is too much", async () => {
   const { world, source, next } = makeSource();
   const waiting = Array.from({ length: 10_000 }, () => next());
