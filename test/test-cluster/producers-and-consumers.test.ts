@@ -1,5 +1,5 @@
 // Producers and consumers of the package against a cluster that is hurt while they work: every record once, in order, and nothing else.
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Client, type Producer, type TestCluster, type TestClusterOptions, testCluster } from "../../src/index.ts";
 import { Reader, upTo } from "./support.ts";
 
@@ -7,6 +7,10 @@ const PARTITIONS = 3;
 const LIMIT = { timeout: 60_000 };
 
 let cluster: TestCluster | undefined;
+
+beforeAll(async () => {
+  await (await testCluster({ topics: { t: {} } })).close(); // loads the modules
+}, 120_000);
 
 afterEach(async () => {
   await cluster?.close();
@@ -84,6 +88,7 @@ async function holds(made: TestCluster, hurt: (load: Load) => Promise<void>): Pr
   const acknowledged = await load.end();
   await reader.until(acknowledged.length);
   await reader.close();
+  expect(reader.fallen).toEqual([]);
   for (const [partition, offsets] of reader.offsets())
     expect(offsets, `partition ${partition}`).toEqual(upTo(offsets.length));
   const read = reader.records.map(({ partition, offset, value }) => `${partition}@${offset}: ${value}`);
@@ -193,3 +198,43 @@ describe("a producer and a consumer go on, each record once and in order,", () =
     });
   });
 });
+
+it(
+  "what only a dead leader had is never read; others have its offsets, and every replica is as they are",
+  LIMIT,
+  async () => {
+    const made = await opened({ topics: { t: {} } });
+    const client = await made.connect();
+    const producer = client.producer();
+    const send = (from: number, count: number, acks: 1 | "all") =>
+      producer.sendBatch(
+        "t",
+        upTo(count).map((number) => ({ value: `${acks} ${from + number}` })),
+        { acks },
+      );
+    const reader = new Reader(await made.connect(), "t");
+    await send(0, 20, "all");
+    const leader = await made.leaderOf("t");
+    const followers = made.brokers.map(({ id }) => id).filter((id) => id !== leader);
+    for (const id of followers) await made.pause(id);
+    const lost = await send(20, 20, 1);
+    expect(lost.map(({ offset }) => offset)).toEqual(upTo(40).slice(20));
+    await made.kill(leader);
+    for (const id of followers) await made.resume(id);
+    const kept = await send(20, 30, "all");
+    expect(kept.map(({ offset }) => offset)).toEqual(upTo(50).slice(20));
+    await made.start(leader);
+    await made.waitUntilInSync();
+    await reader.until(50);
+    expect(reader.fallen).toEqual([]);
+    const values = upTo(50).map((number) => `all ${number}`);
+    expect(reader.records.map(({ value }) => value)).toEqual(values);
+    expect(reader.offsets().get(0)).toEqual(upTo(50));
+    await reader.close();
+    // The one that had others leads alone: what it shows is what it has.
+    for (const id of followers) await made.stop(id);
+    expect(await made.leaderOf("t")).toBe(leader);
+    const [state] = await client.admin().describePartitions("t");
+    expect(state?.endOffset).toBe(50);
+  },
+);

@@ -15,7 +15,10 @@ export async function readAll(client: Client, topic: string): Promise<string[]> 
 export class Reader {
   /** As they came. */
   readonly records: { readonly partition: number; readonly offset: number; readonly value: string }[] = [];
+  /** Marks that were below one that the same partition had shown before: there must be none. */
+  readonly fallen: string[] = [];
   readonly #consumer: Consumer;
+  readonly #shown = new Map<number, number>();
   readonly #done: Promise<void>;
   #looks: (() => void)[] = [];
 
@@ -27,8 +30,12 @@ export class Reader {
 
   async #read(): Promise<void> {
     try {
-      for await (const { partition, offset, value } of this.#consumer) {
-        this.records.push({ partition, offset, value: text(value) });
+      for await (const batch of this.#consumer.batches()) {
+        const { partition, highWatermark } = batch;
+        const shown = this.#shown.get(partition) ?? 0;
+        if (highWatermark < shown) this.fallen.push(`partition ${partition}: ${highWatermark} after ${shown}`);
+        this.#shown.set(partition, highWatermark);
+        for (const { offset, value } of batch) this.records.push({ partition, offset, value: text(value) });
         this.#look();
       }
     } finally {
