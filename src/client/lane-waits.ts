@@ -12,6 +12,9 @@ import { isConfirmedGone, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLost, noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
 
+/** Refusals in a row. */
+const DOUBTED_FROM = 3;
+
 export interface LaneWorld {
   readonly accumulator: Accumulator;
   /** The lane may have something to send. */
@@ -58,11 +61,14 @@ export class LaneWaits {
       lane.isBlocked = false;
       this.#world.route(lane);
     };
-    if (!isStale(why.code)) {
+    const isLeaderInDoubt = isStale(why.code);
+    // A leader that refuses again and again, for whatever reason, may have been replaced and not know it.
+    if (!isLeaderInDoubt && lane.failureCount < DOUBTED_FROM) {
       alarms.after(waitMs, unblock);
       return;
     }
-    const unblockLater = () => alarms.after(togetherMs(waitMs, alarms.nowMs(), lane.failureCount), unblock);
+    const unblockLater = () =>
+      alarms.after(isLeaderInDoubt ? togetherMs(waitMs, alarms.nowMs(), lane.failureCount) : waitMs, unblock);
     this.#context.metadata.refreshElsewhere(lane.topic, from).then(
       (topic) => {
         const partition = partitionOf(topic, lane.partition);

@@ -29,7 +29,7 @@ async function setUp(options: ProducerOptions = {}) {
   const reports: BatchReport[] = [];
   const producer = client.producer({ lingerMs: 0, onBatch: (report) => reports.push(report), ...options });
   const lead = (leader: number) => {
-    const partition = first.partition("t");
+    const partition = second.partition("t");
     partition.leader = leader;
     partition.leaderEpoch++;
   };
@@ -183,6 +183,15 @@ describe("a broker that is silent while another one leads", () => {
       expect(first.values("t")).toEqual(["a", "b", "c", "d"]);
     },
   );
+
+  it("and says that it is busy is left, too", async () => {
+    const { time, first, send, lead } = await setUp();
+    await time.until(send("a"));
+    first.cutOff();
+    first.onProduce = () => ({ error: "BUSY", outcome: "not appended" });
+    lead(2);
+    expect(await time.until(send("b"), 2_000)).toMatchObject({ offset: 1 });
+  });
 
   it("may answer late that it has it", async () => {
     const { time, first, second, send, lead } = await setUp();
