@@ -1,6 +1,6 @@
-// The planted bugs that random seeds must catch; those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
+// The planted bugs that random seeds must catch (mutants.ts hunts them, `npm run sim -- --seed N --mutant ID` runs one); those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
 // M11 needs a leader that has lost its high watermark, which is in the journal now: the simulator of partition cores finds it.
-import { NO_OPERATOR, type SwarmConfig } from "../src/sim/swarm.ts";
+import { type ClientPlan, NO_OPERATOR, type SwarmConfig } from "../src/sim/swarm.ts";
 
 export interface MutantPlan {
   readonly id: string;
@@ -10,9 +10,11 @@ export interface MutantPlan {
   /** Seeds to try before it counts as not caught. */
   readonly budget: number;
   readonly knownSeed: number;
-  readonly scene: "disk" | "replicas";
-  /** In the scene of replicas: what this one needs besides. */
+  readonly scene: "disk" | "replicas" | "producers";
+  /** In the scenes of replicas and producers: what this one needs besides. */
   readonly faults?: Partial<SwarmConfig["faults"]>;
+  /** In the scene of producers. */
+  readonly client?: Partial<ClientPlan>;
 }
 
 export const MUTANTS: readonly MutantPlan[] = [
@@ -109,6 +111,80 @@ export const MUTANTS: readonly MutantPlan[] = [
     faults: { journalRotMs: 1000, partitionMs: 0, cutMs: 0, lateBytesMs: 0 },
   },
   {
+    id: "M23",
+    about: "what producers sent is not read from the log after a restart",
+    invariants: [21, 22, 23, 25],
+    budget: 100,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "M23w",
+    about: "one batch of a producer is remembered, not five",
+    invariants: [21, 22, 23, 25],
+    budget: 100,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "D-15",
+    about: "a producer image is used though the log does not agree with it",
+    invariants: [25],
+    budget: 500,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "D-15b",
+    about: "a truncated log's producers are not taken back",
+    invariants: [25],
+    budget: 100,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "D-28",
+    about: "batches of acks=1 have numbers too",
+    invariants: [17],
+    budget: 50,
+    knownSeed: 1,
+    scene: "producers",
+    client: { acks: ["all", 1] },
+  },
+  {
+    id: "D-28e",
+    about: "a producer changes its epoch with batches under way",
+    invariants: [21, 22],
+    budget: 500,
+    knownSeed: 1,
+    scene: "producers",
+    client: { deliveryMs: [400, 1000] },
+  },
+  {
+    id: "M33b",
+    about: "no pause between tries",
+    invariants: [44],
+    budget: 100,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "M33r",
+    about: "an election without a vote before it",
+    invariants: [44, 45],
+    budget: 200,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
+    id: "M34",
+    about: "a late answer matches a correlation id that is used again",
+    invariants: [1, 16, 18, 21, 22, 23, 24],
+    budget: 200,
+    knownSeed: 1,
+    scene: "producers",
+  },
+  {
     id: "M30",
     about: "a new leader says where the partition ends before it knows",
     invariants: [10],
@@ -159,7 +235,14 @@ const QUIET: SwarmConfig["faults"] = {
 
 /** What the stored seeds run as, so that each takes a second; fresh seeds run as they are drawn. */
 export function knownScene(plan: MutantPlan): (swarm: SwarmConfig) => SwarmConfig {
-  return plan.scene === "disk" ? diskScene : (swarm) => replicaScene(swarm, plan.faults ?? {});
+  switch (plan.scene) {
+    case "disk":
+      return diskScene;
+    case "replicas":
+      return (swarm) => replicaScene(swarm, plan.faults ?? {});
+    case "producers":
+      return (swarm) => producerScene(swarm, plan);
+  }
 }
 
 /** One node that loses its power about once a second. */
@@ -202,4 +285,20 @@ function replicaScene(swarm: SwarmConfig, faults: Partial<SwarmConfig["faults"]>
     },
     broker: { ...swarm.broker, "replica.lag.time.max.ms": 1000 },
   };
+}
+
+/** As replicas, with idempotent producers that have much under way, and answers that come late. */
+function producerScene(swarm: SwarmConfig, { faults = {}, client = {} }: MutantPlan): SwarmConfig {
+  const scene = replicaScene(swarm, { lateBytesMs: 500, slowLinkMs: 2000, ...faults });
+  const plan: Partial<ClientPlan> = {
+    acks: ["all"],
+    isIdempotent: true,
+    isNamed: false,
+    lingerMs: 1,
+    maxInFlight: 8,
+    thinkMs: 15,
+    burstMax: 8,
+    ...client,
+  };
+  return { ...scene, badClients: 1, clients: scene.clients.map((each) => ({ ...each, ...plan })) };
 }

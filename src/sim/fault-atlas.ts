@@ -44,7 +44,9 @@ export class FaultAtlas {
 
   /** Is it of a partition that nothing is said of any more? */
   isVoid(event: HistoryEvent): boolean {
-    return "topic" in event && "partition" in event && this.#lost.has(partitionName(event));
+    if (!("topic" in event && "partition" in event)) return false;
+    const { topic, partition } = event;
+    return topic !== undefined && partition !== undefined && this.#lost.has(partitionName({ topic, partition }));
   }
 
   /**

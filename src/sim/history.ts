@@ -162,8 +162,9 @@ export interface ClientVerdict {
   readonly type: "verdict";
   readonly timeMs: number;
   readonly process: string;
-  readonly topic: string;
-  readonly partition: number;
+  /** None: it is of no partition. */
+  readonly topic?: string;
+  readonly partition?: number;
   readonly invariant: number;
   readonly message: string;
 }

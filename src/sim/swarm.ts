@@ -89,6 +89,8 @@ export interface ClientPlan {
   readonly burstMax: number;
   readonly valueBytesMax: number;
   readonly fetchBytes: number;
+  /** Of each life one of these: until a send is given up. */
+  readonly deliveryMs: readonly number[];
   /** Batches of acks=all have numbers and are sent again until they are acknowledged. */
   readonly isIdempotent: boolean;
   /** The producer has a name, over all its lives. */
@@ -230,6 +232,7 @@ function drawClient(rng: Rng): ClientPlan {
     burstMax: rng.pick([1, 4, 8]),
     valueBytesMax: rng.pick([40, 200, 400]),
     fetchBytes: rng.pick([1 * KiB, 16 * KiB, 256 * KiB]),
+    deliveryMs: [3000, 10_000, 30_000],
     isIdempotent: rng.chance(0.85),
     isNamed: rng.chance(0.3),
     deathMs: rate(rng, 2000, 15_000),

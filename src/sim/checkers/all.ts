@@ -68,6 +68,7 @@ export class CheckerSet {
   }
 }
 
-function verdictOf(event: ClientVerdict): string {
-  return `${event.process} at ${partitionName(event)}: ${event.message}`;
+function verdictOf({ process, topic, partition, message }: ClientVerdict): string {
+  const where = topic === undefined || partition === undefined ? "" : ` at ${partitionName({ topic, partition })}`;
+  return `${process}${where}: ${message}`;
 }

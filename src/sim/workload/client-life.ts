@@ -1,7 +1,7 @@
 // One life of one simulated client process: a real client with a producer, a tailing consumer and now and then a second reader.
 import type { Rng } from "../../base/rng.ts";
-import type { Acks, Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
-import { asOttlaError, type OttlaError } from "../../model/errors.ts";
+import type { Acks, BatchReport, Client, Consumer, Producer, StartPosition } from "../../client/types.ts";
+import { asOttlaError, type ErrorName, type OttlaError } from "../../model/errors.ts";
 import type { Codecs } from "../../ports/codecs.ts";
 import type { Timers } from "../../ports/timers.ts";
 import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
@@ -43,6 +43,18 @@ const REREAD_CHANCE = 0.05;
 /** Mean time between two questions of where a topic ends. */
 const ASK_EVERY_MS = 600;
 const CALM_FACTOR = 6;
+/** Tries that need no pause: a new leader was found, a connection ended. */
+const ATTEMPTS_AT_ONCE = 12;
+/** More often than this in the long run is a loop without back-off (44). */
+const ATTEMPT_EVERY_MS = 20;
+/** No answer that a client gets which keeps to the protocol. */
+const FORBIDDEN: ReadonlySet<string> = new Set([
+  "INVALID_REQUEST",
+  "INVALID_REQUIRED_ACKS",
+  "INVALID_RECORD",
+  "CORRUPT_MESSAGE",
+  "PROTOCOL_ERROR",
+] satisfies ErrorName[]);
 
 export class ClientLife {
   /** Of the process in this life. */
@@ -99,16 +111,27 @@ export class ClientLife {
       batchBytes: this.#plan.batchBytes,
       compression: this.#plan.compression,
       maxInFlight: this.#plan.maxInFlight,
-      deliveryTimeoutMs: this.#rng.pick([3000, 10_000, 30_000]),
+      deliveryTimeoutMs: this.#rng.pick(this.#plan.deliveryMs),
       requestTimeoutMs: this.#rng.pick([500, 2000]),
       bufferBytes: 64 * 1024,
-      onBatch: ({ error, attempts }) => {
-        if (error === undefined) this.#liver.onBatch();
-        if (error === undefined && attempts > 1) this.#parts.world.sometimes(MARK.SENT_AGAIN);
-      },
+      onBatch: (report) => this.#onBatch(report),
     });
     await Promise.all([this.#produce(producer), this.#tail(client), this.#askAgainAndAgain(client)]);
     await producer.close({ timeoutMs: 20_000 });
+  }
+
+  #onBatch({ topic, partition, error, attempts, latencyMs }: BatchReport): void {
+    if (error === undefined) this.#liver.onBatch();
+    if (error === undefined && attempts > 1) this.#parts.world.sometimes(MARK.SENT_AGAIN);
+    if (attempts > ATTEMPTS_AT_ONCE + latencyMs / ATTEMPT_EVERY_MS)
+      this.#judge({ topic, partition }, 44, `${attempts} requests in ${Math.round(latencyMs)} ms carried one batch`);
+    if (error !== undefined && FORBIDDEN.has(error.code))
+      this.#judge({ topic, partition }, 17, `it sent what the protocol forbids: ${error.code} ${error.message}`);
+  }
+
+  #judge(place: { readonly topic: string; readonly partition: number }, invariant: number, message: string): void {
+    const { world, record } = this.#parts;
+    record({ type: "verdict", timeMs: world.nowMs, process: this.process, ...place, invariant, message });
   }
 
   /** The process ends here and now; its machine may still send what it was given (N3), its sockets may be left open. */

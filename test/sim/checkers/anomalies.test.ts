@@ -1,4 +1,4 @@
-// Every anomaly of the history checks that Jepsen runs on logs (reference/reliability.md, section 2), planted in a history that is sound without it.
+// Every anomaly by which histories of a log are judged, each planted in a history that is sound without it.
 import { describe, expect, it } from "vitest";
 import type { Acks } from "../../../src/client/types.ts";
 import { CheckerSet } from "../../../src/sim/checkers/all.ts";
