@@ -70,14 +70,15 @@ export async function openTestCluster(options: TestClusterOptions, parts: TestCl
 async function startedNodes(options: TestClusterOptions, logger: Logger): Promise<TestNode[]> {
   for (let attempt = 1; ; attempt++) {
     const nodes = makeNodes(options, logger, await drawPorts(options.nodes ?? 3));
-    const started = await Promise.allSettled(nodes.map((node) => node.start()));
-    const refusals = started.filter((outcome) => outcome.status === "rejected");
-    if (refusals.length === 0) return nodes;
-    await Promise.all(nodes.map((node) => node.cut()));
-    const errors = refusals.map(({ reason }) => asOttlaError(reason));
-    const isTaken = ({ code }: OttlaError) => code === "PORT_IN_USE";
-    if (!errors.every(isTaken) || attempt === STARTS_MAX)
-      throw errors.find((error) => !isTaken(error)) ?? present(errors[0], "the error");
+    try {
+      await Promise.all(nodes.map((node) => node.start()));
+      return nodes;
+    } catch (thrown) {
+      // The others would wait for it as long as it takes.
+      await Promise.all(nodes.map((node) => node.cut()));
+      const error = asOttlaError(thrown);
+      if (error.code !== "PORT_IN_USE" || attempt === STARTS_MAX) throw error;
+    }
   }
 }
 

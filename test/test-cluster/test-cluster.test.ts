@@ -1,5 +1,5 @@
 // testCluster(): what its calls do to the nodes, and what they refuse.
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { connect as connectSocket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -191,6 +191,18 @@ describe("a test cluster refuses", () => {
     const config = { "num.partition": 3 } as TestClusterOptions["config"] & object;
     await expect(testCluster({ config })).rejects.toMatchObject({ code: "CONFIG_UNREADABLE" });
     await expect(testCluster({ topics: { "a/b": {} } })).rejects.toMatchObject({ code: "INVALID_TOPIC_EXCEPTION" });
+  });
+
+  it("a directory in which one of the nodes cannot start; the others end, too", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "ottla-test-cluster-"));
+    try {
+      await writeFile(join(directory, "node-2"), "");
+      await expect(testCluster({ directory })).rejects.toMatchObject({ name: "OttlaError" });
+      await rm(join(directory, "node-2"));
+      await (await opened({ directory })).close();
+    } finally {
+      await rm(directory, { recursive: true });
+    }
   });
 
   it("nodes that it does not have, and what their state does not allow", async () => {
