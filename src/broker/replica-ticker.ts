@@ -23,8 +23,6 @@ export interface ReplicaSummary {
   readonly underReplicated: number;
   /** Fewer replicas are in sync than min.insync.replicas. */
   readonly belowMinIsr: number;
-  /** Idempotent producers that they remember. */
-  readonly producers: number;
 }
 
 export class ReplicaTicker {
@@ -52,8 +50,8 @@ export class ReplicaTicker {
     const { eligible } = replicas;
     for (const replica of replicas.all)
       if (keepsTime(replica, replicas.led, nowMs)) replicas.step(replica, { kind: "tick", eligible, nowMs });
-    const { underReplicated, belowMinIsr, producers } = summaryOf(replicas.led);
-    metrics.producers.set(producers);
+    const { underReplicated, belowMinIsr } = summaryOf(replicas.led);
+    metrics.producers.set(producersOf(replicas.led));
     metrics.underReplicated.set(underReplicated);
     metrics.belowMinIsr.set(belowMinIsr);
     metrics.replicationLagMax.set(lagMaxOf(replicas.led, nowMs));
@@ -72,14 +70,19 @@ function keepsTime(replica: Replica, led: ReadonlySet<Replica>, nowMs: number): 
 export function summaryOf(led: Iterable<Replica>): ReplicaSummary {
   let underReplicated = 0;
   let belowMinIsr = 0;
-  let producers = 0;
-  for (const { record, core } of led) {
-    producers += core.producers.size;
+  for (const { record } of led) {
     if (record === undefined || record.isr.length === record.replicas.length) continue;
     underReplicated++;
     if (record.isr.length < record.minIsr) belowMinIsr++;
   }
-  return { underReplicated, belowMinIsr, producers };
+  return { underReplicated, belowMinIsr };
+}
+
+/** Idempotent producers that they remember. */
+function producersOf(led: Iterable<Replica>): number {
+  let count = 0;
+  for (const { core } of led) count += core.producers.size;
+  return count;
 }
 
 /** Most records that a follower of any of them lacks. */

@@ -71,6 +71,8 @@ describe("P-2: a batch that is sent again", () => {
     const { values } = cluster.node(await leader()).metrics;
     expect(values.get("duplicate_batches_total")).toBe(1);
     expect(values.get("topic_records_in_total")).toBe(4);
+    await cluster.world.runFor(600);
+    expect(values.get("idempotent_producers")).toBe(1);
   });
 
   it("is answered so by the new leader when the old one was killed", async () => {
