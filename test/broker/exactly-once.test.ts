@@ -83,7 +83,7 @@ describe("a client that sends while brokers die", () => {
     for (const nodeId of [1, 2, 3]) {
       fleet.node(nodeId).crash(kind);
       const before = stream.acknowledged;
-      await fleet.run(2_500);
+      await fleet.run(4_500);
       expect(stream.acknowledged, `with node ${nodeId} dead`).toBeGreaterThan(before + 100);
       await fleet.node(nodeId).start();
       await fleet.run(2_000);
