@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { TopicId } from "../../../src/model/ids.ts";
+import { ProducerTable } from "../../../src/model/producer-table.ts";
 import { ReplicaComparison } from "../../../src/sim/replicas/comparison.ts";
 import type { LogContent } from "../../../src/sim/platter.ts";
 
@@ -13,7 +14,8 @@ function content(offsets: readonly number[], highWatermark: number, filler = 7):
     view.setBigInt64(at * BATCH_BYTES, BigInt(offset));
     view.setInt32(at * BATCH_BYTES + 8, BATCH_BYTES - 12);
   });
-  return { topicId: "t" as TopicId, topic: "t", partition: 0, startOffset: 0, highWatermark, bytes };
+  const identity = { topicId: "t" as TopicId, topic: "t", partition: 0 };
+  return { ...identity, startOffset: 0, highWatermark, bytes, producers: new ProducerTable() };
 }
 
 function compared(left: LogContent, right: LogContent): ReplicaComparison {
