@@ -76,7 +76,7 @@ export class SimClient implements Liver {
       ]);
       if (change === "none" || this.isStopping) break;
       if (change === "death") {
-        running.pop();
+        void running.pop();
         life.kill();
       } else if (change === "takeover") this.#parts.world.sometimes(MARK.TAKEN_OVER);
       else this.#parts.world.sometimes(RARE_MARK.FENCED_BY_NOBODY);
