@@ -425,7 +425,7 @@ class BrokerShell implements Broker {
       await this.#listener?.close();
       return this.#closeFiles();
     }
-    // No new produce; its followers go on fetching, so that what was appended is answered: nearly always by the next sync, else never.
+    // No new produce but of those who can send it again without doubt; its followers go on fetching, so that what was appended is answered: nearly always by the next sync, else never.
     this.#dispatcher.phase = "draining";
     await this.#atMost(timeoutMs / 4, this.#intake?.idle() ?? Promise.resolve());
     // What was answered for acks 1 goes over, too.
@@ -434,6 +434,7 @@ class BrokerShell implements Broker {
     // others lead, and know it, before anybody is turned away.
     await this.#member?.leave(Math.min(timeoutMs / 8, LEAVE_MS_MAX));
     this.#dispatcher.phase = "stopping";
+    await this.#atMost(Math.min(timeoutMs / 8, COMMIT_MS_MAX), this.#intake?.idle() ?? Promise.resolve());
     await this.#listener?.close();
     this.#purgatory.abandonAll("BROKER_NOT_AVAILABLE");
     this.#intake?.abandonAll("BROKER_NOT_AVAILABLE");

@@ -1,6 +1,7 @@
 // From a request to its handler: the handshake rule, what a starting or stopping broker says, and what becomes of an exception.
 import { AssertionFailure } from "../base/assert.ts";
 import { asOttlaError, type ErrorName, OttlaError } from "../model/errors.ts";
+import { BATCH_HEADER_BYTES, producerIdAt } from "../model/record-batch.ts";
 import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { DecodedRequest } from "../wire/native/protocol.ts";
 import type { ClientConnection } from "./connection.ts";
@@ -78,7 +79,10 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.ALLOCATE_PRODUCER_IDS]: early(handleAllocateProducerIds),
 };
 
-/** `draining`: nothing new is appended, but what was is waited for, and read. `stopping`: only the quorum's work goes on. */
+/**
+ * `draining`: nothing new is appended that a client may not send again, but what was is waited for, and read. Numbered batches go on until another
+ * broker leads: whatever becomes of them here, the new leader knows which it has. `stopping`: only the quorum's work goes on.
+ */
 export type Phase = "open" | "draining" | "stopping";
 
 export class Dispatcher implements RequestOwner {
@@ -134,15 +138,16 @@ export class Dispatcher implements RequestOwner {
     const handler = HANDLERS[api] as Handler<ApiKey>;
     if (handler.stage === "listening") return handler.handle(this.#node, request);
     const { services } = this;
-    if (services !== undefined && this.#isServed(api)) return handler.handle(services, request);
+    if (services !== undefined && this.#isServed(api, request)) return handler.handle(services, request);
     const isStopping = this.phase !== "open";
     const waitingFor = isStopping ? null : this.#node.waitingFor();
     const why = waitingFor === null ? "" : `: ${waitingFor}`;
     request.fail("BROKER_NOT_AVAILABLE", isStopping ? "the broker is stopping" : `the broker is starting${why}`);
   }
 
-  #isServed(api: ApiKey): boolean {
-    return this.phase === "open" || (this.phase === "draining" && api !== API.PRODUCE && api !== API.CREATE_TOPICS);
+  #isServed(api: ApiKey, request: Request<ApiKey>): boolean {
+    if (this.phase !== "draining") return this.phase === "open";
+    return api === API.PRODUCE ? request.everyBody(isNumbered) : api !== API.CREATE_TOPICS;
   }
 
   /** A coded error is the answer; anything else ends one request in UNKNOWN_SERVER_ERROR; a broken invariant ends the process. */
@@ -156,3 +161,5 @@ export class Dispatcher implements RequestOwner {
     request.fail(error.code === "CLOSED" ? "BROKER_NOT_AVAILABLE" : error.code, error.message);
   }
 }
+
+const isNumbered = (batch: Uint8Array): boolean => batch.length >= BATCH_HEADER_BYTES && producerIdAt(batch, 0) >= 0;

@@ -12,6 +12,8 @@ export class ProduceIntake {
   readonly #queue = new Ring<ProduceOperation>();
   /** Taken in and not answered: what a stop waits for. */
   readonly #open = new Set<ProduceOperation>();
+  /** What idle() waits for. */
+  #awaited = new Set<ProduceOperation>();
   #onIdle: (() => void) | undefined;
 
   constructor(deps: { readonly store: LogStore; readonly accountant: Accountant }) {
@@ -58,9 +60,10 @@ export class ProduceIntake {
     for (const operation of [...this.#open]) operation.abandon(error);
   }
 
-  /** Resolves when nothing that was taken in is unanswered. */
+  /** Resolves when everything that was taken in until now is answered. One caller at a time. */
   idle(): Promise<void> {
-    if (this.#open.size === 0) return Promise.resolve();
+    this.#awaited = new Set(this.#open);
+    if (this.#awaited.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onIdle = resolve;
     });
@@ -69,6 +72,6 @@ export class ProduceIntake {
   #done(operation: ProduceOperation): void {
     if (!this.#open.delete(operation)) return;
     this.#accountant.endDelay();
-    if (this.#open.size === 0) this.#onIdle?.();
+    if (this.#awaited.delete(operation) && this.#awaited.size === 0) this.#onIdle?.();
   }
 }

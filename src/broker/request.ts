@@ -42,6 +42,10 @@ export class Request<K extends ApiKey> {
     return this.#isDone;
   }
 
+  everyBody(holds: (body: Uint8Array) => boolean): boolean {
+    return this.#bodies.every(holds);
+  }
+
   /** Hands the bodies over: the request holds them no longer. */
   takeBodies(): readonly Uint8Array[] {
     const bodies = this.#bodies;

@@ -7,6 +7,7 @@ import type { Services } from "../../src/broker/services.ts";
 import { OttlaError } from "../../src/model/errors.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { ResponseAssembler } from "../../src/wire/native/codec.ts";
+import { batchOf } from "./support.ts";
 
 /** A dispatcher whose quorum throws this, and a connection that keeps what is sent. */
 function dispatchWith(thrown: unknown, stage: "starting" | "running" | "stopping" = "running") {
@@ -116,4 +117,46 @@ describe("dispatcher", () => {
     const stopping = dispatchWith(new TypeError("never met"), "stopping");
     expect(stopping).toMatchObject({ error: "BROKER_NOT_AVAILABLE", text: "the broker is stopping", released: 10 });
   });
+
+  test("on its way out a broker takes what a client can send again without doubt, and nothing else new", () => {
+    const producer = { producerId: 7, producerEpoch: 0, baseSequence: 0 };
+    const [plain, numbered] = [batchOf(["a"]), batchOf(["a"], { producer })];
+    const refused = "BROKER_NOT_AVAILABLE";
+    expect(produceWith("draining", [numbered, numbered])).toBe("BUSY");
+    expect(produceWith("draining", [numbered, plain])).toBe(refused);
+    expect(produceWith("draining", [plain])).toBe(refused);
+    expect(produceWith("draining", [new Uint8Array(5)])).toBe(refused);
+    expect(produceWith("stopping", [numbered])).toBe(refused);
+    expect(produceWith("open", [plain])).toBe("BUSY");
+  });
 });
+
+/** What a produce request is answered; BUSY says that it came to its handler. */
+function produceWith(phase: Dispatcher["phase"], bodies: readonly Uint8Array[]): string | undefined {
+  const sent: Uint8Array[] = [];
+  const connection = {
+    clientId: "c",
+    send: (messages: readonly Uint8Array[]) => void sent.push(...messages),
+    release: () => undefined,
+  } as unknown as ClientConnection;
+  const services = {
+    get intake() {
+      throw new OttlaError("BUSY", "at the handler");
+    },
+    clock: { monoMs: () => 1 },
+    metrics: { answered: () => undefined },
+    logger: { error: () => undefined },
+    waitingFor: () => null,
+  } as unknown as Services;
+  const dispatcher = new Dispatcher(services, () => undefined);
+  dispatcher.services = services;
+  dispatcher.phase = phase;
+  const header = { api: API.PRODUCE, version: 0, correlationId: 5, deadlineMs: 0 };
+  dispatcher.dispatch(
+    connection,
+    { header, request: { acks: -1, timeoutMs: 1, entries: [] }, bodies: [...bodies] },
+    10,
+  );
+  const assembled = new ResponseAssembler({ bodyBytesMax: 1 }).push(sent[0] ?? new Uint8Array(0));
+  return assembled.kind === "message" ? assembled.message.header.error : undefined;
+}
