@@ -154,7 +154,7 @@ export const MUTANTS: readonly MutantPlan[] = [
   {
     id: "D-28e",
     about: "a producer changes its epoch with batches under way",
-    invariants: [21, 22],
+    invariants: [18, 21, 22],
     budget: 500,
     knownSeed: 1,
     scene: "producers",
