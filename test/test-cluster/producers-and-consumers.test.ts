@@ -1,9 +1,10 @@
 // Producers and consumers of the package against a cluster that is hurt while they work: every record once, in order, and nothing else.
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Client, type Producer, type TestCluster, type TestClusterOptions, testCluster } from "../../src/index.ts";
-import { Reader, upTo } from "./support.ts";
+import { createRng } from "../../src/base/rng.ts";
+import { type TestCluster, type TestClusterOptions, testCluster } from "../../src/index.ts";
+import { holds, hurtAtRandom, PARTITIONS } from "./load.ts";
+import { readAll, Reader, upTo } from "./support.ts";
 
-const PARTITIONS = 3;
 const LIMIT = { timeout: 60_000 };
 
 let cluster: TestCluster | undefined;
@@ -20,84 +21,6 @@ afterEach(async () => {
 async function opened(options: TestClusterOptions = {}): Promise<TestCluster> {
   cluster = await testCluster({ topics: { t: { partitions: PARTITIONS } }, ...options });
   return cluster;
-}
-
-/** Sends numbered records, round robin over the partitions, at a pace, until it is told to stop. */
-class Load {
-  readonly sent: Promise<{
-    readonly partition: number;
-    readonly offset: number | undefined;
-    readonly value: string;
-  }>[] = [];
-  readonly #producer: Producer;
-  #isStopping = false;
-  #acknowledged = 0;
-  readonly #done: Promise<void>;
-
-  constructor(client: Client) {
-    this.#producer = client.producer({ lingerMs: 2 });
-    this.#done = this.#run();
-  }
-
-  get acknowledged(): number {
-    return this.#acknowledged;
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#isStopping) {
-      for (let count = 0; count < 10; count++) {
-        const send = this.#send(this.sent.length);
-        send.catch(() => (this.#isStopping = true)); // end() tells it
-        this.sent.push(send);
-      }
-      await new Promise<void>((resolve) => void setTimeout(resolve, 2));
-    }
-  }
-
-  async #send(number: number) {
-    const value = `${number}`;
-    const { partition, offset } = await this.#producer.send("t", { partition: number % PARTITIONS, value });
-    this.#acknowledged++;
-    return { partition, offset, value };
-  }
-
-  /** Resolves when so many more than now were acknowledged; rejects when a send failed. */
-  async goesOn(more = 300): Promise<void> {
-    const wanted = this.#acknowledged + more;
-    while (this.#acknowledged < wanted) {
-      if (this.#isStopping) await Promise.all(this.sent);
-      await new Promise<void>((resolve) => void setTimeout(resolve, 5));
-    }
-  }
-
-  /** What was acknowledged: everything, or it rejects. */
-  async end() {
-    this.#isStopping = true;
-    await this.#done;
-    return Promise.all(this.sent);
-  }
-}
-
-/** Load and reader on clients of their own while `hurt` is done; then each record was read once, where it was said to be, in the order of the sends. */
-async function holds(made: TestCluster, hurt: (load: Load) => Promise<void>): Promise<void> {
-  const load = new Load(await made.connect());
-  const reader = new Reader(await made.connect(), "t");
-  await load.goesOn();
-  await hurt(load);
-  await load.goesOn();
-  const acknowledged = await load.end();
-  await reader.until(acknowledged.length);
-  await reader.close();
-  expect(reader.fallen).toEqual([]);
-  for (const [partition, offsets] of reader.offsets())
-    expect(offsets, `partition ${partition}`).toEqual(upTo(offsets.length));
-  const read = reader.records.map(({ partition, offset, value }) => `${partition}@${offset}: ${value}`);
-  const told = acknowledged.map(({ partition, offset, value }) => `${partition}@${offset}: ${value}`);
-  expect(read.toSorted()).toEqual(told.toSorted());
-  for (const partition of upTo(PARTITIONS)) {
-    const values = reader.records.filter((record) => record.partition === partition).map(({ value }) => Number(value));
-    expect(values, `order in partition ${partition}`).toEqual(values.toSorted((one, other) => one - other));
-  }
 }
 
 describe("a producer and a consumer go on, each record once and in order,", () => {
@@ -238,3 +161,35 @@ it(
     expect(state?.endOffset).toBe(50);
   },
 );
+
+it(
+  "a name is one producer's: whoever takes it over fences the one before, also when all nodes were killed meanwhile",
+  LIMIT,
+  async () => {
+    const made = await opened();
+    const [first, second] = [await made.connect(), await made.connect()];
+    const before = first.producer({ name: "ledger" });
+    await before.send("t", { partition: 0, value: "first" });
+    await Promise.all(made.brokers.map(({ id }) => made.kill(id)));
+    await Promise.all(made.brokers.map(({ id }) => made.start(id)));
+    await before.send("t", { partition: 0, value: "second" });
+    const after = second.producer({ name: "ledger" });
+    await after.send("t", { partition: 0, value: "third" });
+    await expect(before.send("t", { partition: 0, value: "fenced" })).rejects.toMatchObject({
+      code: "PRODUCER_FENCED",
+    });
+    await after.send("t", { partition: 0, value: "fourth" });
+    expect(await readAll(await made.connect(), "t")).toEqual(["first", "second", "third", "fourth"]);
+  },
+);
+
+const SECONDS = Number(process.env["OTTLA_TEST_CHAOS_SECONDS"] ?? 10);
+
+it(`a producer and a consumer go on through ${SECONDS} s of whatever comes`, {
+  timeout: 120_000 + SECONDS * 1000,
+}, async () => {
+  const seed = Number(process.env["OTTLA_TEST_CHAOS_SEED"] ?? Date.now() % 1_000_000);
+  console.log(`OTTLA_TEST_CHAOS_SEED=${seed}`);
+  const made = await opened();
+  await holds(made, () => hurtAtRandom(made, createRng([seed, 0, 0, 0]), SECONDS * 1000));
+});
