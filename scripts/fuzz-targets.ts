@@ -152,7 +152,12 @@ const header = { version: 0, correlationId: 7, deadlineMs: 1000 };
 const first = (messages: readonly Uint8Array[]): Uint8Array => messages[0] ?? new Uint8Array(0);
 
 function requests(batches: readonly Uint8Array[]): Uint8Array[] {
-  const entries = batches.map((_, partition) => ({ topicId: TOPIC, partition, leaderEpoch: 3 }));
+  const entries = batches.map((_, partition) => ({
+    topicId: TOPIC,
+    partition,
+    leaderEpoch: 3,
+    isResent: partition > 0,
+  }));
   const fetches = entries.map((entry) => ({ ...entry, offset: 2 ** 40, maxBytes: 1024 }));
   return [
     encodeRequest({ ...header, api: API.HELLO }, { clientId: "fuzz", software: "fuzz 1" }, []),

@@ -122,10 +122,10 @@ export class ProduceOperation {
     entry.replica = replica;
     entry.batch = keepable(batch);
     const recordCount = recordCountAt(batch, 0);
-    const { leaderEpoch } = row;
+    const { leaderEpoch, isResent } = row;
     const sizeBytes = batch.length;
     const whom = { token: entry, acks, leaderEpoch, allowsBelowMinIsr };
-    services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence });
+    services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence, isResent });
     this.#count(entry, sizeBytes, recordCount);
     return undefined;
   }

@@ -300,7 +300,8 @@ export class Sender {
     const topic = this.#context.metadata.peek(lane.topic) as TopicMetadata;
     const partition = partitionOf(topic, lane.partition) as PartitionMetadata;
     batch.topicId = topic.topicId;
-    return { topicId: topic.topicId, partition: lane.partition, leaderEpoch: partition.leaderEpoch };
+    const isResent = batch.slot?.isDoubtful === true;
+    return { topicId: topic.topicId, partition: lane.partition, leaderEpoch: partition.leaderEpoch, isResent };
   }
 
   /** acks 0: handed over is all that will ever be known. */

@@ -481,8 +481,8 @@ export const ERRORS = {
     113,
     59,
     false,
-    "the partition knows nothing of the producer, and the batch is not its first one",
-    "the producer was not heard of for long and made room for others: the client goes on in a new epoch by itself",
+    "the partition knows nothing of the producer any more, and the batch may be there already or come after others",
+    "10,000 others wrote since the producer did last: the client goes on in a new epoch by itself; look in the partition for a send that ended unknown",
   ),
   PRODUCER_FENCED: row(
     114,

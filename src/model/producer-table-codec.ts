@@ -5,8 +5,8 @@ import { readI16, readI32, readI64, readU32, writeI64, writeU16, writeU32 } from
 export const PRODUCER_WINDOW = 5;
 /**
  * Producers that a partition remembers; a new one takes the place of the one that has not written for longest. Not a configuration key: replicas with
- * different ones would come to different tables. Who is forgotten is refused (UNKNOWN_PRODUCER_ID), but for its very first batch, which nobody can tell from
- * that of a new producer: sent again after so many others have written since, it is written twice.
+ * different ones would come to different tables. Who is forgotten is refused (UNKNOWN_PRODUCER_ID). Its first batch of an epoch looks like that of a new
+ * producer: it is refused where its client says that it was sent before, and an id as high was ever forgotten.
  */
 export const PRODUCERS_MAX = 10_000;
 
@@ -25,15 +25,32 @@ export interface ProducerView {
   readonly batches: readonly WindowBatch[];
 }
 
-const COUNT_BYTES = 4;
+/** What a partition knows. */
+export interface ProducersState {
+  /** -1: nobody was ever forgotten. */
+  readonly forgottenMaxId: number;
+  /** In the order of their last batches. */
+  readonly producers: readonly ProducerView[];
+}
+
+const HEAD_BYTES = 12;
 const PRODUCER_BYTES = 11;
 const BATCH_BYTES = 16;
 
-/** Big-endian. u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta. */
-export function encodeProducers(count: number, producers: Iterable<ProducerView>): Uint8Array {
-  const bytes = new Uint8Array(COUNT_BYTES + count * (PRODUCER_BYTES + PRODUCER_WINDOW * BATCH_BYTES));
-  writeU32(bytes, 0, count);
-  let at = COUNT_BYTES;
+/** Big-endian. i64 highest forgotten id, u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta. */
+export function encodeProducers({
+  forgottenMaxId,
+  size,
+  producers,
+}: {
+  readonly forgottenMaxId: number;
+  readonly size: number;
+  readonly producers: Iterable<ProducerView>;
+}): Uint8Array {
+  const bytes = new Uint8Array(HEAD_BYTES + size * (PRODUCER_BYTES + PRODUCER_WINDOW * BATCH_BYTES));
+  writeI64(bytes, 0, forgottenMaxId);
+  writeU32(bytes, 8, size);
+  let at = HEAD_BYTES;
   for (const { producerId, producerEpoch, batches } of producers) {
     writeI64(bytes, at, producerId);
     writeU16(bytes, at + 8, producerEpoch);
@@ -49,13 +66,14 @@ export function encodeProducers(count: number, producers: Iterable<ProducerView>
   return bytes.slice(0, at);
 }
 
-/** In the order of their last batches; undefined where anything is not as it must be. */
-export function decodeProducers(bytes: Uint8Array, endOffset: number): ProducerView[] | undefined {
-  if (bytes.length < COUNT_BYTES) return undefined;
-  const count = readU32(bytes, 0);
-  if (count > PRODUCERS_MAX) return undefined;
+/** Undefined where anything is not as it must be. */
+export function decodeProducers(bytes: Uint8Array, endOffset: number): ProducersState | undefined {
+  if (bytes.length < HEAD_BYTES) return undefined;
+  const forgottenMaxId = readI64(bytes, 0);
+  const count = readU32(bytes, 8);
+  if (count > PRODUCERS_MAX || forgottenMaxId < -1 || !Number.isSafeInteger(forgottenMaxId)) return undefined;
   const views: ProducerView[] = [];
-  let at = COUNT_BYTES;
+  let at = HEAD_BYTES;
   let lastEnd = 0;
   for (let place = 0; place < count; place++) {
     const view = producerAt(bytes, at);
@@ -65,7 +83,7 @@ export function decodeProducers(bytes: Uint8Array, endOffset: number): ProducerV
     at += PRODUCER_BYTES + view.batches.length * BATCH_BYTES;
     views.push(view);
   }
-  return at === bytes.length ? views : undefined;
+  return at === bytes.length ? { forgottenMaxId, producers: views } : undefined;
 }
 
 const endOf = ({ batches }: ProducerView): number => (batches.at(-1) as WindowBatch).lastOffset + 1;

@@ -35,6 +35,8 @@ export interface SequenceCheck {
   readonly producerEpoch: number;
   readonly baseSequence: number;
   readonly recordCount: number;
+  /** An earlier attempt of it may be in the log: it was sent before, and what became of it is not known. */
+  readonly isResent: boolean;
 }
 
 export type SequenceError = "OUT_OF_ORDER_SEQUENCE_NUMBER" | "INVALID_PRODUCER_EPOCH" | "UNKNOWN_PRODUCER_ID";
@@ -55,6 +57,11 @@ interface Entry {
   newer: Entry | undefined;
 }
 
+interface Evicted {
+  readonly entry: Entry;
+  readonly forgottenMaxId: number;
+}
+
 /** What `observe` did, to be undone last first. */
 interface Undo {
   readonly lastOffset: number;
@@ -66,8 +73,8 @@ interface Undo {
   readonly dropped: WindowBatch | undefined;
   /** The window and the epoch before, where the epoch is another. */
   readonly replaced: { readonly producerEpoch: number; readonly batches: WindowBatch[] } | undefined;
-  /** Made room for it. */
-  readonly evicted: Entry | undefined;
+  /** Made room for it, and `forgottenMaxId` before. */
+  readonly evicted: Evicted | undefined;
 }
 
 const NEW: SequenceVerdict = Object.freeze({ kind: "new" });
@@ -79,7 +86,7 @@ const UNKNOWN = refused("UNKNOWN_PRODUCER_ID");
 /**
  * Last five batches of each producer in the log [start, endOffset).
  *
- * Shape:     a list of producers in the order of their last batches, and a map into it; steps that can be taken back, down to `floor`.
+ * Shape:     a list of producers in the order of their last batches, and a map into it; the highest id that ever made room for another one; steps that can be taken back, down to `floor`.
  * Invariant: two tables that have seen the same log are equal, however often either was taken back or read from an image between.
  * Example:   empty, [0, 0)
  *              check (7, epoch 0, sequence 0, 3 records)     -> new
@@ -89,6 +96,8 @@ const UNKNOWN = refused("UNKNOWN_PRODUCER_ID");
  *              check (7, 1, sequence 0, 1 record)            -> new: a higher epoch begins at 0
  *              check (8, 0, sequence 3, 1 record)            -> UNKNOWN_PRODUCER_ID: what came before is not known here, so nobody can say whether this
  *                                                               is a duplicate (stricter than P-4)
+ *              check (8, 0, sequence 0), perhaps there       -> new: nobody was forgotten, so it is not there. Had a producer of id 8 or above made room
+ *                                                               for another one, UNKNOWN_PRODUCER_ID: it may have been this one
  *              truncate 0                                    -> empty, [0, 0)
  */
 export class ProducerTable {
@@ -98,11 +107,14 @@ export class ProducerTable {
   #undo: UndoStack = new UndoStack();
   #endOffset: number;
   #floor: number;
+  #forgottenMaxId = -1;
+  readonly #most: number;
   /** Nothing below is ever taken back (D-9). */
   #settled = 0;
 
-  /** Of an empty log that begins here. */
-  constructor(startOffset = 0) {
+  /** Of an empty log that begins here. `most` producers, the same on all replicas: fewer for tests. */
+  constructor(startOffset = 0, most = PRODUCERS_MAX) {
+    this.#most = most;
     this.#endOffset = startOffset;
     this.#floor = startOffset;
   }
@@ -120,10 +132,18 @@ export class ProducerTable {
     return this.#producers.size;
   }
 
+  /** Highest id of a producer that made room for another one, whether or not it came back; -1: none did. */
+  get forgottenMaxId(): number {
+    return this.#forgottenMaxId;
+  }
+
   /** P-2 to P-4. Changes nothing. */
-  check({ producerId, producerEpoch, baseSequence, recordCount }: SequenceCheck): SequenceVerdict {
+  check({ producerId, producerEpoch, baseSequence, recordCount, isResent }: SequenceCheck): SequenceVerdict {
     const entry = this.#producers.get(producerId);
-    if (entry === undefined) return baseSequence === 0 ? NEW : UNKNOWN;
+    if (entry === undefined) {
+      const mayBeThere = isResent && producerId <= this.#forgottenMaxId && !mutant("D-15f");
+      return baseSequence !== 0 || mayBeThere ? UNKNOWN : NEW;
+    }
     if (producerEpoch < entry.producerEpoch) return INVALID_EPOCH;
     if (producerEpoch > entry.producerEpoch) return baseSequence === 0 ? NEW : OUT_OF_ORDER;
     const { batches } = entry;
@@ -169,15 +189,17 @@ export class ProducerTable {
   }
 
   encode(): Uint8Array {
-    return encodeProducers(this.#producers.size, this.#inOrder());
+    const { size } = this.#producers;
+    return encodeProducers({ forgottenMaxId: this.#forgottenMaxId, size, producers: this.#inOrder() });
   }
 
   /** Undefined: these bytes are no table of a log that ends at `endOffset`. It can only be taken back to there. */
-  static decode(bytes: Uint8Array, endOffset: number): ProducerTable | undefined {
-    const views = decodeProducers(bytes, endOffset);
-    if (views === undefined) return undefined;
-    const table = new ProducerTable(endOffset);
-    for (const { producerId, producerEpoch, batches } of views) {
+  static decode(bytes: Uint8Array, endOffset: number, most = PRODUCERS_MAX): ProducerTable | undefined {
+    const read = decodeProducers(bytes, endOffset);
+    if (read === undefined || read.producers.length > most) return undefined;
+    const table = new ProducerTable(endOffset, most);
+    table.#forgottenMaxId = read.forgottenMaxId;
+    for (const { producerId, producerEpoch, batches } of read.producers) {
       if (table.#producers.has(producerId)) return undefined;
       const entry = { producerId, producerEpoch, batches: [...batches], older: undefined, newer: undefined };
       table.#producers.set(producerId, entry);
@@ -193,9 +215,10 @@ export class ProducerTable {
       .toSorted((left, right) => left.producerId - right.producerId);
   }
 
-  /** Of the same producers, in the same order, at the same end. */
+  /** Of the same producers, in the same order, at the same end, and the same were forgotten. */
   equals(other: ProducerTable): boolean {
     if (this.#endOffset !== other.#endOffset || this.size !== other.size) return false;
+    if (this.#forgottenMaxId !== other.#forgottenMaxId) return false;
     let theirs = other.#oldest;
     for (const ours of this.#inOrder()) {
       if (theirs === undefined || !isSame(ours, theirs)) return false;
@@ -253,16 +276,19 @@ export class ProducerTable {
       this.#linkAfter(entry, older);
     }
     if (evicted === undefined) return;
-    this.#producers.set(evicted.producerId, evicted);
-    this.#linkAfter(evicted, undefined);
+    this.#forgottenMaxId = evicted.forgottenMaxId;
+    this.#producers.set(evicted.entry.producerId, evicted.entry);
+    this.#linkAfter(evicted.entry, undefined);
   }
 
-  #makeRoom(): Entry | undefined {
-    const oldest = this.#producers.size >= PRODUCERS_MAX ? this.#oldest : undefined;
-    if (oldest === undefined) return undefined;
-    this.#producers.delete(oldest.producerId);
-    this.#unlink(oldest);
-    return oldest;
+  #makeRoom(): Evicted | undefined {
+    const entry = this.#producers.size >= this.#most ? this.#oldest : undefined;
+    if (entry === undefined) return undefined;
+    const forgottenMaxId = this.#forgottenMaxId;
+    this.#forgottenMaxId = Math.max(forgottenMaxId, entry.producerId);
+    this.#producers.delete(entry.producerId);
+    this.#unlink(entry);
+    return { entry, forgottenMaxId };
   }
 
   #unlink(entry: Entry): void {

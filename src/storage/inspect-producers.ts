@@ -11,6 +11,8 @@ import { observeBatch } from "./producer-replay.ts";
 /** What one such file holds. */
 export interface ProducersFile {
   readonly image: Pick<ProducerImage, "logId" | "endOffset" | "epoch" | "batchCrc">;
+  /** -1: nobody was. */
+  readonly forgottenMaxId: number;
   readonly producers: readonly ProducerView[];
 }
 
@@ -20,7 +22,9 @@ export async function readProducersFile(deps: InspectDeps, path: string): Promis
   const loaded = await loadProducerImage(deps, { path, logId: undefined, endOffset });
   if (typeof loaded === "string") return { file: path, position: undefined, offset: undefined, reason: loaded };
   const { logId, epoch, batchCrc } = loaded.image;
-  return { image: { logId, endOffset: loaded.image.endOffset, epoch, batchCrc }, producers: loaded.table.view() };
+  const { forgottenMaxId } = loaded.table;
+  const image = { logId, endOffset: loaded.image.endOffset, epoch, batchCrc };
+  return { image, forgottenMaxId, producers: loaded.table.view() };
 }
 
 interface Loaded {

@@ -7,7 +7,7 @@ import { FileError, type Files } from "../ports/files.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import { MAGIC } from "./format.ts";
 
-const VERSION = 1;
+const VERSION = 2;
 const PREFIX_BYTES = 12;
 const HEAD_BYTES = 36;
 /** Of a producer with all its batches, and more. */
@@ -46,6 +46,7 @@ export function encodeProducerImage(image: ProducerImage, checksum: Checksum): U
 export function decodeProducerImage(bytes: Uint8Array, checksum: Checksum): ProducerImage | string {
   if (bytes.length < HEAD_BYTES) return "the file is too short for an image of producers";
   if (readU32(bytes, 0) !== MAGIC.PRODUCERS) return "it does not begin with the magic number";
+  if (readU16(bytes, 4) < VERSION) return `it is of version ${readU16(bytes, 4)}, which knows less`;
   if (readU16(bytes, 6) > VERSION) return `it needs a reader of version ${readU16(bytes, 6)} or newer`;
   if (checksum.crc32c(bytes.subarray(PREFIX_BYTES)) !== readU32(bytes, 8)) return "it does not match its checksum";
   return {

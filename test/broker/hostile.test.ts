@@ -12,7 +12,7 @@ const TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ" as never;
 
 /** The first messages of a produce request whose bodies are announced as these lengths. */
 function announce(lengths: readonly number[], correlationId = 1000): Uint8Array {
-  const entries = lengths.map(() => ({ topicId: TOPIC, partition: 0, leaderEpoch: -1 }));
+  const entries = lengths.map(() => ({ topicId: TOPIC, partition: 0, leaderEpoch: -1, isResent: false }));
   const header = { api: API.PRODUCE, version: 0, correlationId, deadlineMs: 0 };
   const bodies = lengths.map((length) => new Uint8Array(length));
   const [envelope] = encodeRequest(header, { acks: -1, timeoutMs: 1_000, entries }, bodies);
@@ -73,7 +73,7 @@ describe("half messages", () => {
   test("several bodies of more than 1 MiB are refused by their announcement", async () => {
     const { broker } = await startWorld();
     const peer = await broker.connect();
-    const entries = [1, 2].map(() => ({ topicId: TOPIC, partition: 0, leaderEpoch: -1 }));
+    const entries = [1, 2].map(() => ({ topicId: TOPIC, partition: 0, leaderEpoch: -1, isResent: false }));
     const header = { api: API.PRODUCE, version: 0, correlationId: 9, deadlineMs: 0 };
     // encodeRequest would refuse it: one byte less, and then a longer number of the same width.
     const [envelope] = encodeRequest(header, { acks: -1, timeoutMs: 1, entries }, [

@@ -156,7 +156,11 @@ describe("budgets", () => {
     const { broker, client } = await startWorld();
     const topicId = await client.createTopic("t");
     const batch = batchOf(["x"], { padBytes: 20_000 });
-    const request = { acks: -1, timeoutMs: 1_000, entries: [{ topicId, partition: 0, leaderEpoch: -1 }] };
+    const request = {
+      acks: -1,
+      timeoutMs: 1_000,
+      entries: [{ topicId, partition: 0, leaderEpoch: -1, isResent: false }],
+    };
     const [envelope] = encodeRequest(PRODUCE_HEADER, request, [batch]);
     const half = await broker.connect();
     half.connection.send(envelope === undefined ? [] : [envelope]);
@@ -216,7 +220,7 @@ describe("budgets", () => {
       other.connection.send(
         encodeRequest(
           PRODUCE_HEADER,
-          { acks: 1, timeoutMs: 1, entries: [{ topicId, partition: 0, leaderEpoch: -1 }] },
+          { acks: 1, timeoutMs: 1, entries: [{ topicId, partition: 0, leaderEpoch: -1, isResent: false }] },
           [batch],
         ).slice(0, 1),
       );

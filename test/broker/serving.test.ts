@@ -281,7 +281,7 @@ describe("errors", () => {
     const wrongCrc = batchOf(["a"]);
     wrongCrc[wrongCrc.length - 1] = (wrongCrc[wrongCrc.length - 1] ?? 0) ^ 1;
     const bodies = [batchOf(["good"]), wrongCrc, batchOf(["a"], { padBytes: 2_000 }), new Uint8Array(3)];
-    const entries = bodies.map((_, partition) => ({ topicId, partition, leaderEpoch: -1 }));
+    const entries = bodies.map((_, partition) => ({ topicId, partition, leaderEpoch: -1, isResent: false }));
     const { response } = await client.call(API.PRODUCE, { acks: -1, timeoutMs: 1_000, entries }, { bodies });
     expect(response.entries.map(({ error, outcome }) => [error, outcome])).toEqual([
       ["NONE", "appended"],

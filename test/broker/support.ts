@@ -329,7 +329,12 @@ export class TestClient {
   }
 
   sendProduce(topicId: TopicId, batch: Uint8Array, options: ProduceOptions = {}): Promise<Answer<typeof API.PRODUCE>> {
-    const entry = { topicId, partition: options.partition ?? 0, leaderEpoch: options.leaderEpoch ?? -1 };
+    const entry = {
+      topicId,
+      partition: options.partition ?? 0,
+      leaderEpoch: options.leaderEpoch ?? -1,
+      isResent: options.isResent ?? false,
+    };
     const request = { acks: options.acks ?? -1, timeoutMs: options.timeoutMs ?? 5_000, entries: [entry] };
     return this.send(API.PRODUCE, request, { bodies: [batch] });
   }
@@ -387,6 +392,7 @@ export interface ProduceOptions {
   readonly acks?: number;
   readonly partition?: number;
   readonly leaderEpoch?: number;
+  readonly isResent?: boolean;
   readonly timeoutMs?: number;
 }
 

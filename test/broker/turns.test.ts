@@ -129,7 +129,7 @@ describe("turns", () => {
 
 describe("D-24: what was begun must go on", () => {
   const envelope = (): Uint8Array => {
-    const entries = [{ topicId: "AAAAAAAAAAAAAAAAAAAAAQ" as never, partition: 0, leaderEpoch: -1 }];
+    const entries = [{ topicId: "AAAAAAAAAAAAAAAAAAAAAQ" as never, partition: 0, leaderEpoch: -1, isResent: false }];
     const header = { api: API.PRODUCE, version: 0, correlationId: 1, deadlineMs: 0 };
     const body = new Uint8Array(2 ** 20);
     return encodeRequest(header, { acks: 1, timeoutMs: 1, entries }, [body])[0] ?? body;

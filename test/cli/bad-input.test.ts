@@ -142,7 +142,9 @@ const produceRequest = (
 ): ApiTypes[typeof API.PRODUCE]["request"] => ({
   acks: over.acks ?? -1,
   timeoutMs: 5000,
-  entries: [{ topicId: (over.topicId ?? topicId) as never, partition: over.partition ?? 0, leaderEpoch: -1 }],
+  entries: [
+    { topicId: (over.topicId ?? topicId) as never, partition: over.partition ?? 0, leaderEpoch: -1, isResent: false },
+  ],
 });
 
 /** Sends raw bytes over TCP and takes what comes until the port closes. */

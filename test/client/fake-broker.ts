@@ -24,6 +24,7 @@ import {
   type InitProducerIdRequest,
   type InitProducerIdResponse,
   LATEST_TIMESTAMP,
+  type ProduceRequest,
 } from "../../src/wire/native/apis.ts";
 import { encodeResponse, RequestAssembler, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
 import type { DecodedRequest, RequestHeader } from "../../src/wire/native/protocol.ts";
@@ -389,7 +390,7 @@ export class FakeBroker {
       });
       if (typeof verdict === "object") return refusal(verdict.error, verdict.outcome);
       if (verdict !== undefined || this.isSilent) isAnswered = false;
-      const baseOffset = this.#appendOnce(topic, body, entry.partition);
+      const baseOffset = this.#appendOnce(topic, body, entry);
       if (verdict === "cut") connection.close("cut by the test");
       if (typeof baseOffset === "string") return refusal(baseOffset, "not appended");
       return { error: "NONE" as const, outcome: "appended" as const, baseOffset, logStartOffset: 0, message: null };
@@ -398,7 +399,11 @@ export class FakeBroker {
   }
 
   /** The offset of the batch, as new or as it was (P-2). */
-  #appendOnce(topic: string, body: Uint8Array, index: number): number | SequenceError {
+  #appendOnce(
+    topic: string,
+    body: Uint8Array,
+    { partition: index, isResent }: ProduceRequest["entries"][number],
+  ): number | SequenceError {
     const producerId = producerIdAt(body, 0);
     const producerEpoch = producerEpochAt(body, 0);
     const baseSequence = baseSequenceAt(body, 0);
@@ -406,7 +411,7 @@ export class FakeBroker {
     if (this.#isFenced(producerId, producerEpoch)) return "INVALID_PRODUCER_EPOCH";
     if (producerId >= 0) {
       const table = producersOf(this.partition(topic, index));
-      const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0) });
+      const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0), isResent });
       if (verdict.kind === "refused") return verdict.error;
       if (verdict.kind === "duplicate") return verdict.baseOffset;
     }

@@ -3,7 +3,7 @@
 import type { Rng } from "../../src/base/rng.ts";
 import { type ProducerIdentity, Sequences, type Slot, type Stamp } from "../../src/client/sequences.ts";
 import type { Outcome } from "../../src/model/errors.ts";
-import { ProducerTable } from "../../src/model/producer-table.ts";
+import { PRODUCERS_MAX, ProducerTable } from "../../src/model/producer-table.ts";
 
 interface Item {
   readonly index: number;
@@ -16,6 +16,7 @@ interface Item {
 interface Request {
   readonly item: Item;
   readonly stamp: Stamp;
+  readonly isResent: boolean;
 }
 
 /** Requests in order; the producer has left it when `isLeft`, what is in it may be looked at still. */
@@ -36,14 +37,17 @@ interface Waiter {
 }
 
 export class SequenceWorld {
-  readonly seen = { ok: 0, unknown: 0, notAppended: 0, duplicates: 0, epochs: 0, late: 0 };
+  readonly seen = { ok: 0, unknown: 0, notAppended: 0, duplicates: 0, epochs: 0, late: 0, forgotten: 0 };
   readonly #rng: Rng;
   readonly #sequences = new Sequences<Item>();
   readonly #items: Item[] = [];
   #queue: Item[] = [];
   #pipe: Pipe = { requests: [], isLeft: false };
   #pipes: Pipe[] = [this.#pipe];
-  #table = new ProducerTable();
+  /** Of others that write, too, where the partition forgets soon. */
+  #otherId = 1;
+  readonly #isForgetful: boolean;
+  readonly #table: ProducerTable;
   #log: Entry[] = [];
   #highWatermark = 0;
   #waiters: Waiter[] = [];
@@ -51,8 +55,10 @@ export class SequenceWorld {
   #isRefusing = false;
   #identity: ProducerIdentity = { producerId: 1, producerEpoch: 0 };
 
-  constructor(rng: Rng) {
+  constructor(rng: Rng, most = PRODUCERS_MAX) {
     this.#rng = rng;
+    this.#isForgetful = most < PRODUCERS_MAX;
+    this.#table = new ProducerTable(0, most);
   }
 
   get open(): number {
@@ -60,6 +66,7 @@ export class SequenceWorld {
   }
 
   event(): void {
+    if (this.#isForgetful && this.#rng.chance(0.1)) return this.#other();
     const chance = this.#rng.below(100);
     if (chance < 30) this.#send();
     else if (chance < 60) this.#handle(this.#rng.pick(this.#pipes));
@@ -118,6 +125,12 @@ export class SequenceWorld {
     this.#queue.push(item);
   }
 
+  #other(): void {
+    const baseOffset = this.#table.endOffset;
+    const producerId = ++this.#otherId;
+    this.#table.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset, lastOffset: baseOffset });
+  }
+
   #send(): void {
     const step = this.#sequences.next();
     switch (step.kind) {
@@ -144,7 +157,8 @@ export class SequenceWorld {
 
   #transmit(item: Item): void {
     this.#queue = this.#queue.filter((other) => other !== item);
-    const request = { item, stamp: (item.slot as Slot<Item>).stamp };
+    const { stamp, isDoubtful } = item.slot as Slot<Item>;
+    const request = { item, stamp, isResent: isDoubtful };
     item.request = request;
     this.#pipe.requests.push(request);
   }
@@ -154,10 +168,13 @@ export class SequenceWorld {
     if (request === undefined) return;
     if (pipe.isLeft) this.seen.late++;
     if (this.#isRefusing) return this.#refuse(request, false);
-    const { stamp, item } = request;
-    const verdict = this.#table.check({ ...stamp, recordCount: item.recordCount });
+    const { stamp, item, isResent } = request;
+    // No request is on its way for as long as ten thousand others take to write.
+    if (this.#isForgetful && pipe.isLeft && stamp.baseSequence === 0 && !isResent) return;
+    const verdict = this.#table.check({ ...stamp, recordCount: item.recordCount, isResent });
     switch (verdict.kind) {
       case "refused":
+        if (verdict.error === "UNKNOWN_PRODUCER_ID" && stamp.baseSequence === 0) this.seen.forgotten++;
         return this.#refuse(request, true);
       case "duplicate":
         this.seen.duplicates++;

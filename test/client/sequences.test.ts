@@ -10,8 +10,8 @@ afterEach(() => activateMutants([]));
 
 const SEEDS = 1_500;
 
-function run(seed: number, rng: Rng = createRng(seed)): SequenceWorld {
-  const world = new SequenceWorld(rng);
+function run(seed: number, rng: Rng = createRng(seed), most?: number): SequenceWorld {
+  const world = new SequenceWorld(rng, most);
   for (let count = 0; count < 250; count++) world.event();
   world.settle();
   return world;
@@ -26,11 +26,18 @@ function firstFault(): string | undefined {
   return undefined;
 }
 
+it("D-15f: a first batch of a forgotten producer that is believed is there twice", () => {
+  activateMutants(["D-15f"]);
+  const faults = Array.from({ length: 30 }, (_, seed) => run(seed, createRng(seed), 1).faults());
+  expect(faults.flat().some((fault) => fault.startsWith("twice"))).toBe(true);
+});
+
 describe("sequences against a model broker", () => {
   it("writes no batch twice, keeps the order, and tells the truth of each", () => {
-    const seen = { ok: 0, unknown: 0, notAppended: 0, duplicates: 0, epochs: 0, late: 0 };
+    const seen = { ok: 0, unknown: 0, notAppended: 0, duplicates: 0, epochs: 0, late: 0, forgotten: 0 };
     for (let seed = 1; seed <= SEEDS; seed++) {
-      const world = run(seed);
+      // In some the partition forgets the producer for one or two others.
+      const world = run(seed, createRng(seed), seed % 3 === 0 ? 1 + (seed % 2) : undefined);
       expect(world.faults(), `seed ${seed}`).toEqual([]);
       for (const key of Object.keys(seen) as (keyof typeof seen)[]) seen[key] += world.seen[key];
     }

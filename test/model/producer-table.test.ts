@@ -9,17 +9,26 @@ import {
   type SequencedBatch,
   type SequenceVerdict,
 } from "../../src/model/producer-table.ts";
-import { naiveCheck, naiveProducers } from "./naive-producers.ts";
+import { naiveCheck, naiveProducers, naiveState } from "./naive-producers.ts";
 
 afterEach(() => activateMutants([]));
 
 /** A log that is appended to. */
 class Written {
   readonly log: SequencedBatch[] = [];
-  table = new ProducerTable();
+  table: ProducerTable;
+
+  constructor(most = PRODUCERS_MAX) {
+    this.table = new ProducerTable(0, most);
+  }
 
   check(producerId: number, producerEpoch: number, baseSequence: number, recordCount: number): SequenceVerdict {
-    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount });
+    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount, isResent: false });
+  }
+
+  /** Of one record. */
+  checkAgain(producerId: number, producerEpoch: number, baseSequence: number): SequenceVerdict {
+    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount: 1, isResent: true });
   }
 
   append(producerId: number, producerEpoch: number, baseSequence: number, recordCount = 1): void {
@@ -39,6 +48,7 @@ class Written {
 const NEW = { kind: "new" };
 const refusal = (error: string) => ({ kind: "refused", error });
 const OUT_OF_ORDER = refusal("OUT_OF_ORDER_SEQUENCE_NUMBER");
+const UNKNOWN = refusal("UNKNOWN_PRODUCER_ID");
 
 describe("what a producer may append", () => {
   it("P-2: the same first and last sequence is a duplicate of one of the last five batches, and of no other", () => {
@@ -113,6 +123,32 @@ describe("bounds", () => {
     expect(written.check(1, 0, 1, 1)).toEqual(NEW);
   });
 
+  it("a first batch that was sent before is believed unless an id as high was ever forgotten", () => {
+    const written = new Written(2);
+    for (const id of [5, 9, 7]) written.append(id, 0, 0);
+    expect(written.table.forgottenMaxId).toBe(5);
+    expect(written.checkAgain(5, 0, 0)).toEqual(UNKNOWN);
+    expect(written.checkAgain(5, 1, 0)).toEqual(UNKNOWN);
+    expect(written.checkAgain(4, 0, 0)).toEqual(UNKNOWN);
+    expect(written.checkAgain(6, 0, 0)).toEqual(NEW);
+    expect(written.check(5, 1, 0, 1)).toEqual(NEW);
+    written.append(5, 1, 0);
+    expect(written.table.forgottenMaxId).toBe(9);
+    expect(written.checkAgain(5, 1, 0)).toEqual({ kind: "duplicate", baseOffset: 3, endOffset: 4 });
+    written.cut(3);
+    expect(written.table.forgottenMaxId).toBe(5);
+    written.cut(2);
+    expect(written.table.forgottenMaxId).toBe(-1);
+    expect(written.checkAgain(6, 0, 0)).toEqual(NEW);
+  });
+
+  it("D-15f: the planted bug believes it", () => {
+    activateMutants(["D-15f"]);
+    const written = new Written(2);
+    for (const id of [5, 9, 7]) written.append(id, 0, 0);
+    expect(written.checkAgain(5, 0, 0)).toEqual(NEW);
+  });
+
   it(`takes ${PRODUCER_UNDO_MAX} batches back and no more`, () => {
     const written = new Written();
     for (let at = 0; at < PRODUCER_UNDO_MAX + 10; at++) written.append(at % 3, 0, at);
@@ -152,6 +188,22 @@ describe("as bytes", () => {
     expect(read?.truncate(endOffset - 1)).toBe(false);
   });
 
+  it("who was forgotten comes back, too", () => {
+    const written = new Written(1);
+    written.append(2 ** 52, 0, 0);
+    written.append(3, 0, 0);
+    const read = ProducerTable.decode(written.table.encode(), 2, 1);
+    expect(read?.forgottenMaxId).toBe(2 ** 52);
+    expect(read?.equals(written.table)).toBe(true);
+    const other = new ProducerTable(1, 1);
+    other.observe({ producerId: 3, producerEpoch: 0, baseSequence: 0, baseOffset: 1, lastOffset: 1 });
+    expect(other.equals(written.table)).toBe(false);
+    expect(ProducerTable.decode(new Written(3).table.encode(), 2, 1)).toBeDefined();
+    written.table = new ProducerTable(2);
+    for (const id of [1, 2]) written.append(id, 0, 0);
+    expect(ProducerTable.decode(written.table.encode(), 4, 1)).toBeUndefined();
+  });
+
   it("garbage is no table: cut short, longer, of another log, of too many", () => {
     const written = new Written();
     for (let at = 0; at < 8; at++) written.append(at % 2, 0, at);
@@ -161,10 +213,15 @@ describe("as bytes", () => {
     for (let length = 0; length < bytes.length; length++)
       expect(ProducerTable.decode(bytes.subarray(0, length), 8)).toBeUndefined();
     expect(ProducerTable.decode(new Uint8Array([...bytes, 0]), 8)).toBeUndefined();
-    const twice = new Uint8Array(bytes);
-    twice[11] = 1;
-    twice[11 + 91] = 1;
-    expect(ProducerTable.decode(new Uint8Array([0xff, ...bytes.subarray(1)]), 8)).toBeUndefined();
+    const changed = (at: number, values: readonly number[]) => {
+      const copy = new Uint8Array(bytes);
+      copy.set(values, at);
+      return ProducerTable.decode(copy, 8);
+    };
+    // Of too many; with a forgotten id below -1, or beyond what a number can hold.
+    expect(changed(8, [0xff])).toBeUndefined();
+    expect(changed(7, [0xfe])).toBeUndefined();
+    expect(changed(0, [0x7f])).toBeUndefined();
   });
 
   it("no bytes make it throw, and what it takes it gives back", () => {
@@ -234,7 +291,7 @@ function appendNext(written: Written, { producerId: id, epochs, records }: Extra
   written.append(id, epoch, sequence % 2 ** 31, records);
 }
 
-function play(written: Written, one: Act): void {
+function play(written: Written, one: Act, most: number): void {
   const { table } = written;
   switch (one.kind) {
     case "append":
@@ -254,7 +311,7 @@ function play(written: Written, one: Act): void {
     case "advance":
       return written.append(-1, -1, -1, 1 + Math.round(one.part * 3));
     case "image": {
-      const read = ProducerTable.decode(table.encode(), table.endOffset);
+      const read = ProducerTable.decode(table.encode(), table.endOffset, most);
       expect(read?.equals(table)).toBe(true);
       if (read !== undefined) written.table = read;
       return undefined;
@@ -268,26 +325,32 @@ describe("invariant 25: whatever happens to a log, the table is what the log mak
     producerEpoch: fc.nat(3),
     baseSequence: fc.nat(12),
     recordCount: fc.integer({ min: 1, max: 4 }),
+    isResent: fc.boolean(),
   });
+  const mosts = fc.constantFrom(1, 2, 3, PRODUCERS_MAX);
 
   it("equals a replay after each step, and decides as a replay does", () => {
     fc.assert(
-      fc.property(fc.array(act, { maxLength: 60 }), fc.array(check, { maxLength: 10 }), (acts, checks) => {
-        const written = new Written();
+      fc.property(fc.array(act, { maxLength: 60 }), fc.array(check, { maxLength: 10 }), mosts, (acts, checks, most) => {
+        const written = new Written(most);
         for (const one of acts) {
-          play(written, one);
-          expect(written.table.view()).toEqual(naiveProducers(written.log));
+          play(written, one, most);
+          const { producers, forgottenMaxId } = naiveState(written.log, { most });
+          expect(written.table.view()).toEqual(producers);
+          expect(written.table.forgottenMaxId).toBe(forgottenMaxId);
         }
-        const replayed = new ProducerTable();
+        const replayed = new ProducerTable(0, most);
         for (const batch of written.log) replayed.observe(batch);
         replayed.advance(written.table.endOffset);
         expect(written.table.equals(replayed)).toBe(true);
         const resent = written.log.map(({ lastOffset, ...batch }) => ({
           ...batch,
           recordCount: lastOffset - batch.baseOffset + 1,
+          isResent: true,
         }));
         for (const asked of [...checks, ...resent])
-          if (asked.producerId >= 0) expect(written.table.check(asked)).toEqual(naiveCheck(written.log, asked));
+          if (asked.producerId >= 0)
+            expect(written.table.check(asked)).toEqual(naiveCheck(written.log, asked, { most }));
       }),
       { numRuns: 500 },
     );

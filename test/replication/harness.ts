@@ -21,7 +21,7 @@ export const BACKOFF_MS = 1_000;
 /** Broker epoch of node n. */
 export const brokerEpochOf = (node: number): number => 100 + node;
 
-export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
+export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1, isResent: false };
 
 type Effect = PartitionEffect<string, string>;
 type Event = PartitionEvent<string, string>;
@@ -159,9 +159,9 @@ export class Bench {
   }
 
   /** With acks=all, of a producer with an id. */
-  send(token: string, recordCount: number, sequence: Sequence, acks: RequiredAcks = -1): string[] {
+  send(token: string, recordCount: number, sequence: Sequence, acks: RequiredAcks = -1, isResent = false): string[] {
     const [producerId, producerEpoch, baseSequence] = sequence;
-    const known = { producerId, producerEpoch, baseSequence };
+    const known = { producerId, producerEpoch, baseSequence, isResent };
     return this.step({ ...known, kind: "produce", token, recordCount, acks, leaderEpoch: -1 });
   }
 

@@ -136,6 +136,36 @@ describe("a batch that is sent again", () => {
   });
 });
 
+describe("a first batch that is sent again", () => {
+  const filled = (ids: readonly number[]) => {
+    const producers = new ProducerTable(0, 2);
+    for (const [at, producerId] of ids.entries())
+      producers.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset: at, lastOffset: at });
+    const bench = new Bench();
+    bench.load({ end: ids.length, epochs: epochsOf([3, 0]), highWatermark: ids.length, producers });
+    bench.lead({ epoch: 4 });
+    return bench;
+  };
+
+  test("is appended where nobody was forgotten that its producer could be", () => {
+    expect(filled([]).send("a2", 1, [A, 0, 0], -1, true)).toEqual(["append a2 [0, 0] epoch 4"]);
+    expect(filled([A - 1, 20, 21]).send("a2", 1, [A, 0, 0], -1, true)).toEqual(["append a2 [3, 3] epoch 4"]);
+  });
+
+  test("is refused where its producer may have been forgotten, in any epoch; but not when it is sent for the first time", () => {
+    const refused = ["answer a2 UNKNOWN_PRODUCER_ID not appended -"];
+    expect(filled([A, 20, 21]).send("a2", 1, [A, 0, 0], -1, true)).toEqual(refused);
+    expect(filled([A, 20, 21]).send("a2", 1, [A, 1, 0], -1, true)).toEqual(refused);
+    expect(filled([A + 1, 20, 21]).send("a2", 1, [A, 0, 0], -1, true)).toEqual(refused);
+    expect(filled([A, 20, 21]).send("a", 1, [A, 1, 0])).toEqual(["append a [3, 3] epoch 4"]);
+  });
+
+  test("D-15f: the planted bug appends it once more", () => {
+    activateMutants(["D-15f"]);
+    expect(filled([A, 20, 21]).send("a2", 1, [A, 0, 0], -1, true)).toEqual(["append a2 [3, 3] epoch 4"]);
+  });
+});
+
 describe("what is refused", () => {
   test.each<readonly [string, Sequence, string]>([
     ["P-3: a gap", [A, 0, 6], "OUT_OF_ORDER_SEQUENCE_NUMBER"],
@@ -204,6 +234,7 @@ const produceOf = (at: number) =>
     producerId: A,
     producerEpoch: 0,
     baseSequence: at,
+    isResent: false,
   }) as const;
 
 type Step =

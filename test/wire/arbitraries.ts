@@ -53,7 +53,7 @@ export type Arbitraries = {
   };
 };
 
-const produceEntry = fc.record({ topicId: uuid, partition: int32, leaderEpoch: int32 });
+const produceEntry = fc.record({ topicId: uuid, partition: int32, leaderEpoch: int32, isResent: fc.boolean() });
 
 export const ARBITRARIES: Arbitraries = {
   [API.HELLO]: {

@@ -102,7 +102,7 @@ const topicId = uuidFromBytes(new Uint8Array(16).fill(0xab));
 const produce = (count: number) => ({
   acks: 1,
   timeoutMs: 5,
-  entries: new Array(count).fill({ topicId, partition: 0, leaderEpoch: -1 }),
+  entries: new Array(count).fill({ topicId, partition: 0, leaderEpoch: -1, isResent: false }),
 });
 const produceHeader = { api: API.PRODUCE, version: 0, correlationId: 1, deadlineMs: 0 } as const;
 const answerHeader = { version: 0, correlationId: 1, more: false, error: "NONE", message: null } as const;
@@ -137,7 +137,7 @@ describe("bodies (D-24)", () => {
 
   it("the fullest request and answer fit into an envelope", () => {
     const bodies = new Array<Uint8Array>(1024).fill(new Uint8Array(16));
-    const bigId = { topicId, partition: 2 ** 31 - 1, leaderEpoch: 2 ** 31 - 1 };
+    const bigId = { topicId, partition: 2 ** 31 - 1, leaderEpoch: 2 ** 31 - 1, isResent: true };
     const request = { acks: -1, timeoutMs: 2 ** 31 - 1, entries: new Array(1024).fill(bigId) };
     expect(
       pushAll(new RequestAssembler({ bodyBytesMax: MiB }), encodeRequest(produceHeader, request, bodies)),

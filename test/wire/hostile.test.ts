@@ -226,7 +226,7 @@ describe("the head of an envelope", () => {
 describe("D-24: bodies", () => {
   const topicId = filled(16, 7);
   const produce = (bodies: unknown, entries = 1): Uint8Array =>
-    pack([API.PRODUCE, 0, 9, 0, bodies, [1, 0, new Array(entries).fill([topicId, 0, 0])]]);
+    pack([API.PRODUCE, 0, 9, 0, bodies, [1, 0, new Array(entries).fill([topicId, 0, 0, false])]]);
 
   const cases: [string, Uint8Array, string][] = [
     ["no array", produce(null), "not an array"],
@@ -313,7 +313,7 @@ describe("D-24: bodies", () => {
   it("D-26: an inline body is a view of its message, a following one the message itself", () => {
     const assembler = new RequestAssembler({ bodyBytesMax: MiB });
     const id = uuidFromBytes(topicId);
-    const entries = [0, 1].map((partition) => ({ topicId: id, partition, leaderEpoch: 0 }));
+    const entries = [0, 1].map((partition) => ({ topicId: id, partition, leaderEpoch: 0, isResent: false }));
     const header = { api: API.PRODUCE, version: 0, correlationId: 9, deadlineMs: 0 } as const;
     const [envelope, large] = encodeRequest(header, { acks: 1, timeoutMs: 0, entries }, [
       filled(5, 1),

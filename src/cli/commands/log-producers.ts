@@ -10,9 +10,9 @@ const SEQUENCES = 2 ** 31;
 export async function dumpProducers(deps: InspectDeps, file: string, output: Output): Promise<number | Fault> {
   const found = await readProducersFile(deps, file);
   if (!("image" in found)) return found;
-  const { image, producers } = found;
+  const { image, forgottenMaxId, producers } = found;
   if (output.isJson) {
-    output.json("log.dump", { part: "image", ...image });
+    output.json("log.dump", { part: "image", ...image, forgottenMaxId });
     for (const producer of producers) output.json("log.dump", { part: "producer", ...producer });
     return producers.length;
   }
@@ -25,5 +25,6 @@ export async function dumpProducers(deps: InspectDeps, file: string, output: Out
   });
   output.table({ headers: HEADERS, rows, right: HEADERS.map((_, column) => column) });
   output.note(`of log ${image.logId} up to offset ${image.endOffset}, epoch ${image.epoch} before it`);
+  if (forgottenMaxId >= 0) output.note(`others made room for these: ids up to ${forgottenMaxId}`);
   return producers.length;
 }

@@ -1,8 +1,13 @@
 // One batch of records of the model: an object that all replicas share, so that equal contents are the same object.
-import type { ErrorName } from "../../model/errors.ts";
+import type { ErrorName, Outcome } from "../../model/errors.ts";
 import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { RequiredAcks } from "../../replication/types.ts";
 import type { Sent, SimProducer } from "./producer.ts";
+
+export interface SimAnswer {
+  readonly error: ErrorName;
+  readonly outcome: Outcome;
+}
 
 /** Made by a producer; the leader that appends it gives it its place, once. */
 export class SimBatch {
@@ -19,11 +24,13 @@ export class SimBatch {
   producerId = -1;
   producerEpoch = -1;
   baseSequence = -1;
+  /** Its producer sent it before, and does not know what became of it. */
+  isResent = false;
   /** What it is an attempt of, and whose. */
   message: Sent | undefined;
   producer: SimProducer | undefined;
   /** On the broker: the answer goes out. */
-  onAnswer: ((error: ErrorName, from: number) => void) | undefined;
+  onAnswer: ((answer: SimAnswer, from: number) => void) | undefined;
 
   constructor(number: number, { recordCount, acks }: { readonly recordCount: number; readonly acks: RequiredAcks }) {
     this.number = number;

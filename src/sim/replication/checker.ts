@@ -460,12 +460,12 @@ export class ReplicationChecker {
     const { record, name, batches } = replica;
     if (batch.producerId < 0 || truth.uncleanEpoch >= 0) return;
     const isLeader = record !== undefined && record.leaderEpoch === truth.record?.leaderEpoch;
-    report(refusedWrongly(batch, error, { name, batches, isLeader }));
+    report(refusedWrongly(batch, error, { name, batches, most: this.#world.swarm.producersMax, isLeader }));
   }
 
   /** 25. Reads the whole log: not for every event. */
   hasProducers({ name, batches }: WatchedReplica, table: ProducerTable): void {
-    report(differs(name, batches, table));
+    report(differs({ name, batches, most: this.#world.swarm.producersMax }, table));
   }
 
   /** 10: a consumer asks a leader where the partition ends, and is told. */

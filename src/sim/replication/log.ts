@@ -12,8 +12,10 @@ export class SimLog {
   writtenEnd: number;
   durableEnd: number;
   truncations = 0;
+  readonly #producersMax: number;
 
-  constructor(recovered: LogState) {
+  constructor(recovered: LogState, producersMax: number) {
+    this.#producersMax = producersMax;
     this.state = recovered.copy();
     this.writtenEnd = recovered.endOffset;
     this.durableEnd = recovered.endOffset;
@@ -36,8 +38,9 @@ export class SimLog {
   /** What the image says, and the batches above it. */
   replayProducers(image?: ProducerImage): ProducerTable {
     const { startOffset, batches, endOffset } = this.state;
-    const read = image === undefined ? undefined : ProducerTable.decode(image.bytes, image.endOffset);
-    const producers = read ?? new ProducerTable(startOffset);
+    const most = this.#producersMax;
+    const read = image === undefined ? undefined : ProducerTable.decode(image.bytes, image.endOffset, most);
+    const producers = read ?? new ProducerTable(startOffset, most);
     if (mutant("M23")) producers.advance(endOffset);
     for (const batch of batches) if (batch.baseOffset >= producers.endOffset) producers.observe(sequencedOf(batch));
     return producers;

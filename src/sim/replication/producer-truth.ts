@@ -14,24 +14,50 @@ interface Written {
   readonly batches: SimBatch[];
 }
 
-/** Computed in another way than the table does it: each producer's batches of its last epoch, all of them. */
-function writtenBy(batches: readonly SimBatch[]): Map<number, Written> {
+interface Writers {
+  /** Who wrote last comes last. */
+  readonly producers: ReadonlyMap<number, Written>;
+  /** Ids that made room for others, whether or not they came back. */
+  readonly forgotten: ReadonlySet<number>;
+}
+
+/** Computed in another way than the table does it: each producer's batches of its last epoch, all of them; of those that wrote last, `most`. */
+function writtenBy(batches: readonly SimBatch[], most: number): Writers {
   const producers = new Map<number, Written>();
+  const forgotten = new Set<number>();
   for (const batch of batches) {
-    if (batch.producerId < 0) continue;
-    const known = producers.get(batch.producerId);
-    if (known?.producerEpoch === batch.producerEpoch) known.batches.push(batch);
-    else producers.set(batch.producerId, { producerEpoch: batch.producerEpoch, batches: [batch] });
+    const { producerId, producerEpoch } = batch;
+    if (producerId < 0) continue;
+    const known = producers.get(producerId);
+    producers.delete(producerId);
+    if (known?.producerEpoch === producerEpoch) known.batches.push(batch);
+    producers.set(producerId, known?.producerEpoch === producerEpoch ? known : { producerEpoch, batches: [batch] });
+    for (const oldest of producers.keys()) {
+      if (producers.size <= most) break;
+      producers.delete(oldest);
+      forgotten.add(oldest);
+    }
   }
-  return producers;
+  return { producers, forgotten };
+}
+
+const highestOf = (ids: ReadonlySet<number>): number => Math.max(-1, ...ids);
+
+/** Of a replica, and what of its rules is not the same everywhere. */
+export interface ProducersOfLog {
+  readonly name: string;
+  readonly batches: readonly SimBatch[];
+  readonly most: number;
 }
 
 /** 25: the table is what the log makes of it. */
-export function differs(name: string, batches: readonly SimBatch[], table: ProducerTable): ProducerFault | undefined {
-  const wanted = writtenBy(batches);
+export function differs({ name, batches, most }: ProducersOfLog, table: ProducerTable): ProducerFault | undefined {
+  const { producers: wanted, forgotten } = writtenBy(batches, most);
   const view = table.view();
   const fault = (message: string): ProducerFault => ({ invariant: 25, message: `${name} ${message}` });
   if (view.length !== wanted.size) return fault(`knows ${view.length} producers, its log has ${wanted.size}`);
+  if (table.forgottenMaxId !== highestOf(forgotten))
+    return fault(`has forgotten ids up to ${table.forgottenMaxId}, its log up to ${highestOf(forgotten)}`);
   for (const { producerId, producerEpoch, batches: known } of view) {
     const log = wanted.get(producerId);
     const window = log?.batches.slice(-PRODUCER_WINDOW) ?? [];
@@ -82,22 +108,25 @@ export function isOriginal(batch: SimBatch, original: SimBatch | undefined, base
   return original !== undefined && original.message === batch.message && original.baseOffset === baseOffset;
 }
 
+/** Of a producer that is not known (any more). */
+function mayRefuse({ baseSequence, producerId, isResent }: SimBatch, forgotten: ReadonlySet<number>): boolean {
+  return baseSequence > 0 ? forgotten.has(producerId) : isResent && producerId <= highestOf(forgotten);
+}
+
 /** 22, 23: a leader refuses what it has, or what is next. */
 export function refusedWrongly(
   batch: SimBatch,
   error: ErrorName,
-  {
-    name,
-    batches,
-    isLeader,
-  }: { readonly name: string; readonly batches: readonly SimBatch[]; readonly isLeader: boolean },
+  { name, batches, most, isLeader }: ProducersOfLog & { readonly isLeader: boolean },
 ): ProducerFault | undefined {
   const { producer, producerEpoch, producerId, baseSequence } = batch;
   const what = `${name} answers ${error} to sequence ${baseSequence} of producer ${producerId} in epoch ${producerEpoch}`;
   switch (error) {
     case "OUT_OF_ORDER_SEQUENCE_NUMBER":
     case "UNKNOWN_PRODUCER_ID": {
-      const log = writtenBy(batches).get(producerId);
+      const { producers, forgotten } = writtenBy(batches, most);
+      const log = producers.get(producerId);
+      if (log === undefined && mayRefuse(batch, forgotten)) return undefined;
       const window = log?.producerEpoch === producerEpoch ? log.batches.slice(-PRODUCER_WINDOW) : [];
       const original = window.find(({ message }) => message === batch.message);
       if (original !== undefined) return { invariant: 23, message: `${what}, which it has at ${original.baseOffset}` };

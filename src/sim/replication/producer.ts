@@ -1,8 +1,7 @@
 // A producer with an id, as a good client does it: five batches at most from the oldest one without an answer on, sent again under the same sequence until somebody answers.
 import type { Rng } from "../../base/rng.ts";
-import type { ErrorName } from "../../model/errors.ts";
-import { PRODUCER_WINDOW } from "../../model/producer-table.ts";
-import { SimBatch } from "./batch.ts";
+import { PRODUCER_WINDOW, PRODUCERS_MAX } from "../../model/producer-table.ts";
+import { type SimAnswer, SimBatch } from "./batch.ts";
 import { CLIENTS } from "./place.ts";
 import type { SimReplica } from "./replica.ts";
 import type { ReplicationWorld } from "./world.ts";
@@ -23,6 +22,8 @@ interface Message extends Sent {
   readonly baseSequence: number;
   readonly untilMs: number;
   isSettled: boolean;
+  /** An attempt of it may be in the log, or may still get there. */
+  isDoubtful: boolean;
   /** The attempt that it waits for. */
   attempt: SimBatch | undefined;
   sentAtMs: number;
@@ -79,6 +80,7 @@ export class SimProducer {
       baseSequence: this.#nextSequence,
       untilMs: this.#world.timeMs + this.#world.swarm.deliveryMs,
       isSettled: false,
+      isDoubtful: false,
       attempt: undefined,
       sentAtMs: 0,
       notBeforeMs: 0,
@@ -105,7 +107,10 @@ export class SimProducer {
     const { timeMs } = this.#world;
     for (const message of this.unsettled) {
       if (message.untilMs <= timeMs) return this.#newEpoch();
-      if (message.attempt !== undefined && message.sentAtMs + PATIENCE_MS <= timeMs) message.attempt = undefined;
+      if (message.attempt !== undefined && message.sentAtMs + PATIENCE_MS <= timeMs) {
+        message.attempt = undefined;
+        message.isDoubtful = true;
+      }
       if (message.attempt !== undefined) continue;
       if (message.notBeforeMs > timeMs) return;
       this.#attempt(message);
@@ -134,19 +139,31 @@ export class SimProducer {
     batch.producerId = this.producerId;
     batch.producerEpoch = this.producerEpoch;
     batch.baseSequence = baseSequence;
+    batch.isResent = message.isDoubtful;
     batch.message = message;
     batch.producer = this;
-    batch.onAnswer = (error, from) => this.#world.control(from, CLIENTS, () => this.#hear(message, batch, error));
+    batch.onAnswer = (answer, from) => this.#world.control(from, CLIENTS, () => this.#hear(message, batch, answer));
     message.attempt = batch;
     message.sentAtMs = timeMs;
     const { node, life } = replica;
     this.#world.control(CLIENTS, node.nodeId, () => {
       // A dead process reads nothing.
-      if (node.life === life) node.whenRunning(() => replica.produce(batch));
+      if (node.life === life)
+        node.whenRunning(() => {
+          if (!this.#isTooLate(message, batch)) replica.produce(batch);
+        });
     });
   }
 
-  #hear(message: Message, batch: SimBatch, error: ErrorName): void {
+  /** Where producers are forgotten soon: see `producersMax`. */
+  #isTooLate(message: Message, batch: SimBatch): boolean {
+    const isFirst = batch.baseSequence === 0 && !batch.isResent;
+    return (
+      isFirst && this.#world.swarm.producersMax < PRODUCERS_MAX && (message.isSettled || message.attempt !== batch)
+    );
+  }
+
+  #hear(message: Message, batch: SimBatch, { error, outcome }: SimAnswer): void {
     if (this.isDone || message.isSettled) return;
     if (error === "NONE") {
       message.isSettled = true;
@@ -157,9 +174,13 @@ export class SimProducer {
       this.#world.mark("producer fenced");
       return this.die();
     }
+    if (error === "UNKNOWN_PRODUCER_ID" && batch.baseSequence === 0) this.#world.mark("first batch of a forgotten one");
     // Of an earlier attempt: the present one is still out.
     if (message.attempt !== batch) return;
     message.attempt = undefined;
     message.notBeforeMs = this.#world.timeMs + BACK_OFF_MS;
+    if (outcome === "unknown") message.isDoubtful = true;
+    // Nothing of this epoch is taken any more.
+    if (error === "UNKNOWN_PRODUCER_ID" && message === this.unsettled[0] && !this.isSuperseded) this.#newEpoch();
   }
 }

@@ -75,7 +75,7 @@ export class SimReplica implements WatchedReplica {
     const { lagMaxMs, backoffMs } = world.swarm;
     this.core = new PartitionCore<SimBatch, SimBatch>({ self: node.nodeId, lagMaxMs, backoffMs });
     this.serving = new Serving(world, this);
-    this.log = new SimLog(this.#platter.state);
+    this.log = new SimLog(this.#platter.state, world.swarm.producersMax);
     this.isDamaged = this.#platter.isDamaged;
     if (this.isDamaged) world.trace(() => `${this.name} is found to be damaged`);
     this.#load();
@@ -402,8 +402,8 @@ export class SimReplica implements WatchedReplica {
   // --- as a leader
 
   produce(batch: SimBatch): void {
-    const { recordCount, acks, producerId, producerEpoch, baseSequence } = batch;
-    const sequence = { producerId, producerEpoch, baseSequence };
+    const { recordCount, acks, producerId, producerEpoch, baseSequence, isResent } = batch;
+    const sequence = { producerId, producerEpoch, baseSequence, isResent };
     this.step({ kind: "produce", token: batch, recordCount, acks, leaderEpoch: -1, ...sequence });
   }
 
@@ -412,12 +412,12 @@ export class SimReplica implements WatchedReplica {
     if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
   }
 
-  #answer({ token: batch, error, baseOffset }: Extract<Effect, { kind: "answer" }>): void {
+  #answer({ token: batch, error, outcome, baseOffset }: Extract<Effect, { kind: "answer" }>): void {
     this.#world.hash.text(error);
     this.#world.mark(`answer ${error}`);
     this.#world.trace(() => `${this.name} answers batch ${batch.number} at ${baseOffset ?? -1}: ${error}`);
     this.#world.checker.answers(this, batch, { error, baseOffset: baseOffset ?? -1 });
-    batch.onAnswer?.(error, this.nodeId);
+    batch.onAnswer?.({ error, outcome }, this.nodeId);
   }
 
   /** A consumer asks for the end of the partition. */

@@ -48,6 +48,8 @@ export const NAMED_REPLICATION_STATES = [
   "duplicate waits",
   "answer OUT_OF_ORDER_SEQUENCE_NUMBER",
   "answer INVALID_PRODUCER_EPOCH",
+  "answer UNKNOWN_PRODUCER_ID",
+  "first batch of a forgotten one",
   "producer epoch raised",
   "producer superseded",
   "producer fenced",

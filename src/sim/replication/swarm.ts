@@ -1,5 +1,6 @@
 // What one seed tries: drawn once, printed first. Each kind of fault is off in half of the seeds.
 import type { Rng } from "../../base/rng.ts";
+import { PRODUCERS_MAX } from "../../model/producer-table.ts";
 
 /** Kinds of faults, each with its mean time between two in ms; 0 = off. */
 export const FAULTS = [
@@ -72,6 +73,11 @@ export interface ReplicationSwarm {
   /** How long such a producer sends a batch again. */
   readonly deliveryMs: number;
   readonly producerLifeMsMean: number;
+  /**
+   * A partition remembers so many. Where these are fewer than PRODUCERS_MAX, what was sent first never comes after what was sent again, or after the
+   * epoch that follows it: no request is on its way for as long as ten thousand others take to write.
+   */
+  readonly producersMax: number;
   /** The checker looks into the tables of producers; otherwise at what producers are told and what is committed alone. */
   readonly checksTables: boolean;
   // Brokers and the controller.
@@ -140,5 +146,6 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
     deliveryMs: rng.pick([1_000, 5_000, 20_000]),
     producerLifeMsMean: rng.pick([500, 3_000]),
     checksTables: true,
+    producersMax: rng.chance(0.7) ? PRODUCERS_MAX : rng.pick([1, 2, 3, 4]),
   };
 }

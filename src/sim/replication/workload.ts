@@ -1,5 +1,6 @@
 // Who writes: producers with ids, batches without, and readers, at whoever believes to lead: mostly at the one that does.
 import type { Rng } from "../../base/rng.ts";
+import { PRODUCERS_MAX } from "../../model/producer-table.ts";
 import { SimBatch } from "./batch.ts";
 import { SimProducer } from "./producer.ts";
 import type { SimReplica } from "./replica.ts";
@@ -48,7 +49,8 @@ export class Workload {
       old.isSuperseded = true;
       this.#world.mark("producer superseded");
     }
-    if (!isSame || this.#rng.chance(0.5)) old.die();
+    // A partition that has forgotten the new epoch cannot refuse the old one: of names, leaders know it from the metadata.
+    if (!isSame || this.#rng.chance(0.5) || swarm.producersMax < PRODUCERS_MAX) old.die();
     // What nobody looks after any more writes on for a while, until it is fenced.
     else this.#world.at(this.#rng.below(2_000), () => old.die());
     if (isSame) for (let more = 0; more < 3; more++) old.send(this.#rng);

@@ -127,6 +127,8 @@ export interface ProduceRequest {
     readonly partition: number;
     /** The leader epoch the client knows; -1 = not checked. */
     readonly leaderEpoch: number;
+    /** The batch was sent before, and the client does not know what became of it. Only with a producer id. */
+    readonly isResent: boolean;
   }[];
 }
 export interface ProduceResponse {

@@ -117,7 +117,12 @@ const produceRequest = struct<apis.ProduceRequest>({
   acks: int(INT16),
   timeoutMs: int32,
   entries: entries(
-    struct<apis.ProduceRequest["entries"][number]>({ topicId: uuid, partition: int32, leaderEpoch: int32 }),
+    struct<apis.ProduceRequest["entries"][number]>({
+      topicId: uuid,
+      partition: int32,
+      leaderEpoch: int32,
+      isResent: bool,
+    }),
   ),
 });
 const produceResponse = struct<apis.ProduceResponse>({

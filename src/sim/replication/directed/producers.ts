@@ -83,6 +83,21 @@ export const PRODUCER_SCHEDULES: readonly DirectedSchedule[] = [
     },
   },
   {
+    // Its first batch is there, and it is forgotten: sent again to the next leader it looks like that of a new producer.
+    mutant: "D-15f",
+    invariants: [21],
+    options: { checksTables: false, producersMax: 2 },
+    play: (stage) => {
+      const first = stage.send(1, { producerId: 1, producerEpoch: 0, sequence: 0 });
+      for (const producerId of [2, 3]) stage.send(1, { producerId, producerEpoch: 0, sequence: 0 });
+      stage.until(() => committed(stage) === 3 && stage.replica(2).core.highWatermark === 3);
+      stage.node(1).kill();
+      stage.leads(2);
+      stage.sendAgain(2, first);
+      stage.run(100);
+    },
+  },
+  {
     // Begun anew after an unclean election it has another log, as long as the one that the image was made of.
     mutant: "D-15",
     invariants: [25],

@@ -8,6 +8,7 @@ import type { SimNode } from "../node.ts";
 import type { SimReplica } from "../replica.ts";
 import { guarded } from "../run-replication-seed.ts";
 import { drawSwarm, FAULTS, type FaultKind, type ReplicationSwarm } from "../swarm.ts";
+import { PRODUCERS_MAX } from "../../../model/producer-table.ts";
 import { CONTROLLER } from "../place.ts";
 import { ReplicationWorld } from "../world.ts";
 
@@ -51,6 +52,7 @@ function quietSwarm(options: Partial<ReplicationSwarm>): ReplicationSwarm {
     sessionMs: 600,
     refusedChance: 0,
     balanceMs: 0,
+    producersMax: PRODUCERS_MAX,
     ...options,
   };
 }
@@ -111,6 +113,7 @@ export class Stage {
     batch.producerId = sent.producerId;
     batch.producerEpoch = sent.producerEpoch;
     batch.baseSequence = sent.baseSequence;
+    batch.isResent = true;
     batch.message = sent.message;
     this.replica(number).produce(batch);
     return batch;
