@@ -46,6 +46,7 @@ export const MARK = {
   BAD_ACKS: "a bad client was refused a numbered batch with acks=N",
   BAD_HALF: "a bad client sent half a message",
   BAD_SOCKET: "a bad client left a socket",
+  STAYS_LED: "a quorum kept its leader, and who was cut off its term",
   TAKEN_OVER: "a producer's name was taken over while the one before went on",
   SENT_AGAIN: "a batch was sent again and acknowledged",
   BELOW_MIN_ISR: "produce answered NOT_ENOUGH_REPLICAS, not appended",

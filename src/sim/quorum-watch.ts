@@ -64,6 +64,7 @@ export class QuorumWatch {
   readonly #image = new MetadataImage();
   readonly #states: string[] = [];
   #controllers = 0;
+  #elections = 0;
   #lastController: NodeId | undefined;
 
   constructor(parts: QuorumWatchParts) {
@@ -88,6 +89,16 @@ export class QuorumWatch {
       return `${id} ${role} in term ${term}, leader ${leader ?? "none"}, log ${log.start}..${log.end}, committed ${log.commitEnd}, applied ${log.appliedEnd}, ${who}`;
     });
     return [...lines, `committed ${this.committedEnd}`].join("\n");
+  }
+
+  /** Times that a node began to lead, in whatever term. */
+  get elections(): number {
+    return this.#elections;
+  }
+
+  /** Its Raft term; undefined: it does not run, or is no member. */
+  termOf(node: NodeId): number | undefined {
+    return this.#running.get(node)?.core?.term;
   }
 
   /** Times that another node than the last one led. */
@@ -232,6 +243,7 @@ export class QuorumWatch {
 
   #leads(mirror: Mirror, core: RaftNode): void {
     mirror.leaderTerm = core.term;
+    this.#elections++;
     this.#checker.becameLeader(mirror, core.term);
     const node = nodeIdOf(mirror.id);
     if (node === this.#lastController) return;

@@ -73,6 +73,7 @@ const LIVENESS_WITHIN_MS = 60_000;
 const END_WITHIN_MS = 120_000;
 const SYNCED_WITHIN_MS = 3000;
 const LOOK_EVERY_MS = 2;
+const STAYS_LED_MS = 3000;
 const TURNS_CHANCE = 0.2;
 const ACKS_AFTER_HEAL = 5;
 const COMMITTED_TO_COUNT = 300;
@@ -300,6 +301,24 @@ class SeedRun {
     );
     await this.#within(LIVENESS_WITHIN_MS, this.#createTopic(), `no topic can be created with ${names} alone`, 45);
     await this.#within(LIVENESS_WITHIN_MS, this.#reach(core), `not all partitions of ${names} take records`, 45);
+    await this.#staysLed(core);
+  }
+
+  /** Whoever is cut off, or hears nothing, takes the leader for gone: it must not drive it away, nor come back with a term that does. */
+  async #staysLed({ rest }: Core): Promise<void> {
+    const lonely = [...rest].flatMap(([node, fate]) => (fate === "down" ? [] : [node]));
+    if (lonely.length === 0) return;
+    const termsOf = (): readonly number[] => lonely.map(({ id }) => this.#watch.termOf(id) ?? 0);
+    const [elections, terms] = [this.#watch.elections, termsOf()];
+    await this.#runUntil(() => false, this.#world.nowMs + STAYS_LED_MS);
+    const after = termsOf();
+    lonely.forEach(({ name }, at) => {
+      const [from, to] = [terms[at] ?? 0, after[at] ?? 0];
+      if (from > 0 && to > from + 1) this.#stuck(`${name}, cut off, went from term ${from} to ${to}`, 45);
+    });
+    if (this.#watch.elections > elections + 1)
+      this.#stuck(`${this.#watch.elections - elections} elections of a quorum that is whole`, 45);
+    this.#world.sometimes(MARK.STAYS_LED);
   }
 
   #healed(nodes: readonly SimNode[]): void {
