@@ -3,7 +3,7 @@
 import { concatBytes } from "../../src/base/bytes.ts";
 import type { ErrorName, Outcome } from "../../src/model/errors.ts";
 import type { NodeId, TopicId, Uuid } from "../../src/model/ids.ts";
-import { ProducerTable, type SequenceError } from "../../src/model/producer-table.ts";
+import { PRODUCERS_MAX, ProducerTable, type SequenceError } from "../../src/model/producer-table.ts";
 import {
   assignOffsets,
   baseOffsetAt,
@@ -89,6 +89,8 @@ export class FakeBroker {
     undefined;
   /** Answers nothing but Hello and metadata while true. */
   isSilent = false;
+  /** Each partition remembers so many. */
+  producersMax = PRODUCERS_MAX;
   /** Bodies per part of a fetch answer. */
   entriesPerPart = 1_000;
   /** Handed out so far; of the first broker. */
@@ -183,14 +185,15 @@ export class FakeBroker {
     return last === undefined ? partition.startOffset : lastOffsetAt(last, 0) + 1;
   }
 
-  /** Appends one batch with these values. */
-  append(topic: string, values: readonly string[], index = 0): void {
+  /** Appends one batch with these values; with a producer id, the first one of that producer. */
+  append(topic: string, values: readonly string[], index = 0, producerId = -1): void {
     const builder = new RecordBatchBuilder({ limitBytes: 10_000_000 });
     for (const value of values) {
       builder.tryAppend({ key: null, value: new TextEncoder().encode(value), headers: [], timestamp: 1_000 });
     }
     const { checksum } = this.world.deps;
-    this.appendBatch(topic, builder.build({ compression: "none", codecs: toyCodecs, checksum }), index);
+    const producer = producerId < 0 ? {} : { producer: { producerId, producerEpoch: 0, baseSequence: 0 } };
+    this.appendBatch(topic, builder.build({ compression: "none", codecs: toyCodecs, checksum, ...producer }), index);
   }
 
   appendControl(topic: string, index = 0): void {
@@ -410,7 +413,7 @@ export class FakeBroker {
     const batch = { producerId, producerEpoch, baseSequence };
     if (this.#isFenced(producerId, producerEpoch)) return "INVALID_PRODUCER_EPOCH";
     if (producerId >= 0) {
-      const table = producersOf(this.partition(topic, index));
+      const table = producersOf(this.partition(topic, index), this.producersMax);
       const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0), isResent });
       if (verdict.kind === "refused") return verdict.error;
       if (verdict.kind === "duplicate") return verdict.baseOffset;
@@ -578,8 +581,8 @@ function refusal(error: ErrorName, outcome: Outcome) {
 }
 
 /** Of what is there now: tests change logs as they like. */
-function producersOf({ batches, startOffset }: FakePartition): ProducerTable {
-  const table = new ProducerTable(startOffset);
+function producersOf({ batches, startOffset }: FakePartition, most: number): ProducerTable {
+  const table = new ProducerTable(startOffset, most);
   for (const batch of batches)
     table.observe({
       producerId: producerIdAt(batch, 0),

@@ -70,6 +70,57 @@ describe("a batch whose outcome is unknown", () => {
     expect(reports.map(({ attempts }) => attempts)).toEqual([2, 1]);
   });
 
+  it("says so to the broker, and of one that was refused for certain says nothing", async () => {
+    const { time, first, send } = await setUp();
+    const verdicts: Verdict[] = [
+      { error: "BUSY", outcome: "not appended" },
+      "cut",
+      { error: "BUSY", outcome: "not appended" },
+    ];
+    first.onProduce = ({ requestIndex }) => verdicts[requestIndex];
+    await time.until(send("a"), 5_000);
+    await time.until(send("b"), 3_000);
+    const said = first.of(API.PRODUCE).flatMap(({ request }) => request.entries.map(({ isResent }) => isResent));
+    // Once in doubt, always in doubt.
+    expect(said).toEqual([false, false, true, true, false]);
+    expect(first.values("t")).toEqual(["a", "b"]);
+  });
+
+  /** Ten thousand others write to the partition between a first batch, whose answer is lost, and its second sending. */
+  async function forgotten() {
+    const world = await setUp();
+    const { time, first, send, reports } = world;
+    first.producersMax = 1;
+    first.onProduce = ({ requestIndex }) => {
+      if (requestIndex === 0) return "cut";
+      if (requestIndex === 1) first.append("t", ["x"], 0, 99);
+      return undefined;
+    };
+    const outcome = await time.until(
+      send("a").then(
+        () => "appended",
+        (thrown: unknown) => asOttlaError(thrown),
+      ),
+      5_000,
+    );
+    return { ...world, outcome, reports };
+  }
+
+  it("is not there twice where the broker has forgotten its producer: unknown, and a new epoch follows", async () => {
+    const { time, first, send, outcome, numbers } = await forgotten();
+    expect(outcome).toMatchObject({ code: "UNKNOWN_PRODUCER_ID", outcome: "unknown" });
+    await time.until(send("b"), 3_000);
+    expect(first.values("t")).toEqual(["a", "x", "b"]);
+    expect(numbers().at(-1)).toEqual([1, 1, 0]);
+  });
+
+  it("D-15f: is there twice", async () => {
+    activateMutants(["D-15f"]);
+    const { first, outcome } = await forgotten();
+    expect(outcome).toBe("appended");
+    expect(first.values("t")).toEqual(["a", "x", "a"]);
+  });
+
   /** What becomes of two sends of acks=1, the first of which loses its connection. */
   async function twoOfAcks1() {
     const { time, first, producer, numbers } = await setUp();
