@@ -129,7 +129,7 @@ export const MUTANTS: readonly MutantPlan[] = [
   {
     id: "D-15",
     about: "a producer image is used though the log does not agree with it",
-    invariants: [25],
+    invariants: [9, 12, 25],
     budget: 500,
     knownSeed: 1,
     scene: "producers",

@@ -2,6 +2,7 @@
 //
 // A table is captured before the checkpoint ends the journal, so the image's end is never above the checkpoint's, and written once all of it is
 // durable and committed: no truncation reaches below an image (D-9), and a table that was read from one can be taken back as far as is ever needed.
+import { mutant } from "../base/mutant.ts";
 import { toOffset } from "../model/ids.ts";
 import { crcAt, leaderEpochAt } from "../model/record-batch.ts";
 import type { Timers } from "../ports/timers.ts";
@@ -60,6 +61,7 @@ export class ProducerImages {
 
   /** The log ends at `end` now: what reaches further is of another log. */
   cut(end: number): void {
+    if (mutant("D-15")) return;
     if (this.#held !== undefined && this.#held.endOffset > end) this.#drop();
     if (this.#ends.every((each) => each <= end)) return;
     this.#stale = [...this.#stale, ...this.#ends.filter((each) => each > end)];
@@ -94,6 +96,7 @@ export class ProducerImages {
   isReady(log: ReplicaLogImpl): boolean {
     const held = this.#held;
     if (held?.tail === undefined || log.isDeleted || log.damage !== undefined) return false;
+    if (mutant("D-15")) return true;
     return held.endOffset <= Math.min(log.durableEnd, log.highWatermark);
   }
 
