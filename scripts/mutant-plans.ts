@@ -156,7 +156,7 @@ export const MUTANTS: readonly MutantPlan[] = [
     about: "a producer changes its epoch with batches under way",
     invariants: [18, 21, 22],
     budget: 500,
-    knownSeed: 1,
+    knownSeed: 5,
     scene: "producers",
     client: { deliveryMs: [400, 1000] },
   },

@@ -35,6 +35,8 @@ interface RawBatch {
   readonly bytes: Uint8Array;
   readonly operations: readonly number[];
   readonly recordCount: number;
+  /** Requests that carried it. */
+  sends: number;
   /** Where it was said to begin. */
   baseOffset: number | undefined;
 }
@@ -348,7 +350,7 @@ export class BadClient {
     });
     const producer = { producerId, producerEpoch, baseSequence };
     const bytes = builder.build({ compression: "none", codecs, checksum: world.checksum, producer });
-    return { place, bytes, operations, recordCount, baseOffset: undefined };
+    return { place, bytes, operations, recordCount, sends: 0, baseOffset: undefined };
   }
 
   #failed(batch: RawBatch): void {
@@ -374,9 +376,10 @@ export class BadClient {
   }
 }
 
-function callOf({ bytes }: RawBatch, { topicId, partition, leaderEpoch }: Place, acks: number) {
-  const request = { acks, timeoutMs: WAIT_MS, entries: [{ topicId, partition, leaderEpoch, isResent: false }] };
-  return { api: API.PRODUCE, request, bodies: [bytes] };
+function callOf(batch: RawBatch, { topicId, partition, leaderEpoch }: Place, acks: number) {
+  const isResent = batch.sends++ > 0;
+  const request = { acks, timeoutMs: WAIT_MS, entries: [{ topicId, partition, leaderEpoch, isResent }] };
+  return { api: API.PRODUCE, request, bodies: [batch.bytes] };
 }
 
 function laneOf({ lanes }: Session, { topic, partition }: Place): Lane {
