@@ -1,12 +1,12 @@
 // `npm run controller-kills -- [--kills N]`: a real cluster of three, its controller killed N times (default 30) while topics are created.
 // Prints a report as JSON. Exits with 1 when something acknowledged is lost, something refused appears, creation stands still for more than
 // 3 s, or the cluster takes 3 s or more to be healthy.
-import { parseArgs } from "node:util";
 import { killControllers, LIMITS } from "./cluster/controller-kills.ts";
+import { countOf, flagsOf } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
-const { values } = parseArgs({ options: { kills: { type: "string", default: "30" } } });
-const kills = Number(values.kills);
+const usage = "npx tsx scripts/controller-kills.ts [--kills N]";
+const kills = countOf(usage, "--kills", flagsOf(usage, { kills: { type: "string", default: "30" } }).kills);
 if (!Number.isInteger(kills) || kills < 1) throw new RangeError("--kills takes a number from 1 on");
 
 const say = (line: string): void => console.error(line);

@@ -1,19 +1,23 @@
 // `npm run demo -- [--lines N] [--rate R] [--runs million,tail,rolling]`: what is promised, shown with real processes and the command line. Exits with 1
 // when something acknowledged is not there exactly once, replicas differ, or a restart in order is noticed by a client.
-import { parseArgs } from "node:util";
 import { cutDivergentTail, writeThroughKills } from "./cluster/demo.ts";
 import { faultsOf, measureFailover, unprovenOf } from "./cluster/failover.ts";
+import { countOf, flagsOf, refuse } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
-const { values } = parseArgs({
-  options: {
-    lines: { type: "string", default: "1000000" },
-    rate: { type: "string", default: "20000" },
-    runs: { type: "string", default: "million,tail,rolling" },
-  },
+const RUNS = ["million", "tail", "rolling"];
+const usage = `npm run demo -- [--lines N] [--rate LINES_PER_SECOND] [--runs ${RUNS.join(",")}]`;
+const values = flagsOf(usage, {
+  lines: { type: "string", default: "1000000" },
+  rate: { type: "string", default: "20000" },
+  runs: { type: "string", default: RUNS.join(",") },
 });
+const lines = countOf(usage, "--lines", values.lines);
+const rate = countOf(usage, "--rate", values.rate);
 const say = (line: string): void => console.error(line);
 const runs = values.runs.split(",");
+const unknown = runs.find((run) => !RUNS.includes(run));
+if (unknown !== undefined) refuse(usage, `--runs takes ${RUNS.join(", ")}; not ${unknown}`);
 if (process.env["OTTLA_TEST_DIST"] === undefined) {
   const built = runUntilFailure([BUILD], say);
   if (built !== 0) process.exit(built);
@@ -25,7 +29,7 @@ function fail(what: string): void {
 }
 
 if (runs.includes("million")) {
-  const report = await writeThroughKills({ lines: Number(values.lines), rate: Number(values.rate) }, say);
+  const report = await writeThroughKills({ lines, rate }, say);
   console.log(JSON.stringify(report, null, 2));
   if (report.inputHash === report.outputHash) console.log("sort of input and output: identical");
   else fail("sort of input and output differ");

@@ -5,7 +5,6 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { noNetworksHere } from "./cluster/cut-cluster.ts";
 import {
   FAILOVER_LIMITS,
@@ -16,27 +15,30 @@ import {
   measureFailover,
   unprovenOf,
 } from "./cluster/failover.ts";
+import { countOf, flagsOf, refuse } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
-const { values } = parseArgs({
-  options: {
-    kills: { type: "string", default: "30" },
-    kinds: { type: "string", default: KINDS.join(",") },
-    json: { type: "string" },
-    rate: { type: "string", default: "20000" },
-    bytes: { type: "string", default: "100" },
-    /** In the network that this script made for itself. */
-    inside: { type: "boolean", default: false },
-  },
+const usage = `npm run failover -- [--kills N] [--kinds ${KINDS.join(",")}] [--json FILE] [--rate RECORDS_PER_SECOND] [--bytes RECORD_BYTES]
+  --kinds takes a number for each kind, too: kill:10,stop:3`;
+const values = flagsOf(usage, {
+  kills: { type: "string", default: "30" },
+  kinds: { type: "string", default: KINDS.join(",") },
+  json: { type: "string" },
+  rate: { type: "string", default: "20000" },
+  bytes: { type: "string", default: "100" },
+  /** In the network that this script made for itself. */
+  inside: { type: "boolean", default: false },
 });
 const wanted = values.kinds.split(",").map((text) => {
   const [name, count = values.kills] = text.split(":");
   const kind = KINDS.find((each) => each === name);
-  if (kind === undefined) throw new RangeError(`--kinds takes ${KINDS.join(", ")}; not ${name}`);
-  const times = Number(count);
-  if (!Number.isInteger(times) || times < 1) throw new RangeError("how often is a number from 1 on");
-  return { kind, times };
+  if (kind === undefined) return refuse(usage, `--kinds takes ${KINDS.join(", ")}; not ${name}`);
+  return { kind, times: countOf(usage, count === values.kills ? "--kills" : "--kinds", count) };
 });
+const load = {
+  recordsPerSecond: countOf(usage, "--rate", values.rate),
+  recordBytes: countOf(usage, "--bytes", values.bytes),
+};
 
 type Planned = FailoverOptions["plan"][number];
 
@@ -44,11 +46,10 @@ const say = (line: string): void => console.error(line);
 
 async function run(): Promise<FailoverReport> {
   const isCut = ({ kind }: Planned): boolean => kind.startsWith("cut");
-  const options = { recordsPerSecond: Number(values.rate), recordBytes: Number(values.bytes) };
-  if (values.inside) return measureFailover({ ...options, plan: wanted }, say);
+  if (values.inside) return measureFailover({ ...load, plan: wanted }, say);
   const reports: FailoverReport[] = [];
   const here = wanted.filter((planned) => !isCut(planned));
-  if (here.length > 0) reports.push(await measureFailover({ ...options, plan: here }, say));
+  if (here.length > 0) reports.push(await measureFailover({ ...load, plan: here }, say));
   const cut = wanted.filter(isCut);
   if (cut.length > 0) reports.push(measureCut(cut));
   return merged(reports);
