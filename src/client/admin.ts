@@ -48,6 +48,7 @@ import {
   aListOf,
   anInteger,
   anObject,
+  type Check,
   aSignal,
   aText,
   type Checks,
@@ -57,9 +58,11 @@ import { checkTopicName } from "./outgoing.ts";
 
 /** What an int32 holds; the broker says which numbers make sense. */
 const AN_INT32 = anInteger(-(2 ** 31), 2 ** 31 - 1);
-const CREATE_CHECKS: Checks<CreateTopicOptions> = {
-  partitions: AN_INT32,
-  replicationFactor: AN_INT32,
+/** -1 is how the protocol says "the cluster's default": here that is said by leaving it out. */
+const A_COUNT: Check = (value) => (value === -1 ? "a number from 1 on" : AN_INT32(value));
+export const CREATE_CHECKS: Checks<CreateTopicOptions> = {
+  partitions: A_COUNT,
+  replicationFactor: A_COUNT,
   configs: anObject,
   ifNotExists: aBoolean,
   validateOnly: aBoolean,

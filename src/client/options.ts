@@ -48,7 +48,8 @@ export const oneOf =
 export const aBoolean: Check = (value) => (typeof value === "boolean" ? undefined : "true or false");
 export const aFunction: Check = (value) => (typeof value === "function" ? undefined : "a function");
 export const aText: Check = (value) => (typeof value === "string" && value !== "" ? undefined : "a text");
-export const anObject: Check = (value) => (typeof value === "object" && value !== null ? undefined : "an object");
+export const anObject: Check = (value) =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? undefined : "an object";
 
 export const aSignal: Check = (value) => {
   const isSignal = typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value;

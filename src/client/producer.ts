@@ -8,23 +8,11 @@ import type { Alarm } from "../link/alarms.ts";
 import { backoffMs } from "../link/backoff.ts";
 import type { ClientContext } from "./context.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
-import {
-  aBoolean,
-  aDuration,
-  aFunction,
-  anInteger,
-  aSignal,
-  aText,
-  type Checks,
-  checkOptions,
-  invalid,
-  isList,
-  oneOf,
-  withDefaults,
-} from "./options.ts";
+import { checkOptions, invalid, isList, withDefaults } from "./options.ts";
 import { checkRecord, checkTopicName, normalise, wireAcks } from "./outgoing.ts";
 import { partitionOfKey } from "./partitioner.ts";
 import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
+import { CHECKS, CLOSE_CHECKS, FLUSH_CHECKS, refuseFalsePromise, SEND_CHECKS, unfenced } from "./producer-checks.ts";
 import { FlushTracker } from "./flush-tracker.ts";
 import { withOutcome } from "./outcomes.ts";
 import { type BatchFate, Sender } from "./sender.ts";
@@ -57,26 +45,6 @@ const DEFAULTS = {
 
 const CLOSE_TIMEOUT_MS = 5_000;
 
-const ACKS = oneOf(0, 1, "all");
-
-const CHECKS: Checks<ProducerOptions> = {
-  acks: ACKS,
-  idempotent: aBoolean,
-  name: aText,
-  lingerMs: aDuration("zero"),
-  batchBytes: anInteger(1),
-  compression: oneOf("none", "gzip", "snappy", "lz4", "zstd"),
-  deliveryTimeoutMs: aDuration(),
-  requestTimeoutMs: aDuration(),
-  bufferBytes: anInteger(1),
-  maxInFlight: anInteger(1),
-  partitioner: aFunction,
-  onBatch: aFunction,
-};
-const SEND_CHECKS: Checks<SendOptions> = { acks: ACKS, signal: aSignal };
-const FLUSH_CHECKS: Checks<{ signal?: AbortSignal }> = { signal: aSignal };
-const CLOSE_CHECKS: Checks<{ timeoutMs?: number }> = { timeoutMs: aDuration("zero") };
-
 export class ProducerImpl implements Producer {
   readonly #context: ClientContext;
   readonly #options: Required<Omit<ProducerOptions, "onBatch" | "name">> & Pick<ProducerOptions, "onBatch" | "name">;
@@ -107,7 +75,7 @@ export class ProducerImpl implements Producer {
     this.#context = context;
     checkOptions("producer", options, CHECKS);
     this.#options = withDefaults(DEFAULTS, options);
-    refuseUselessName(this.#options);
+    refuseFalsePromise(options);
     this.#acks = wireAcks(this.#options.acks);
     this.#record = {
       key: null,
@@ -201,7 +169,9 @@ export class ProducerImpl implements Producer {
 
   #acksOf(options: SendOptions): number {
     checkOptions("send", options, SEND_CHECKS);
-    return options.acks === undefined ? this.#acks : wireAcks(options.acks);
+    if (options.acks === undefined) return this.#acks;
+    if (options.acks !== "all" && this.#options.name !== undefined) throw unfenced();
+    return wireAcks(options.acks);
   }
 
   #unprepared(topic: string): OttlaError {
@@ -473,12 +443,6 @@ export class ProducerImpl implements Producer {
 }
 
 const unsent = (thrown: unknown): OttlaError => withOutcome(asOttlaError(thrown), "not appended");
-
-/** A name that fences nobody would be a false promise. */
-function refuseUselessName({ name, idempotent, acks }: ProducerOptions): void {
-  if (name === undefined || (idempotent === true && acks === "all")) return;
-  throw new OttlaError("INVALID_REQUEST", 'producer: name goes with idempotent: true and acks: "all" only');
-}
 
 /** From the front on: sends time out in their order, if not cancelled. */
 function dropSettled(queue: Ring<PendingSend>): void {

@@ -62,13 +62,14 @@ export interface ProducerOptions {
   readonly acks?: Acks;
   /**
    * Default true: batches of acks "all" carry the producer's id and a sequence number, so that one that is sent again is there once, in its
-   * place. False: what may be there already is not sent again, and its sender is told that its outcome is unknown. Without meaning for acks 0
-   * and 1, where a batch of unknown outcome is never sent again (D-28).
+   * place. False: what may be there already is not sent again, and its sender is told that its outcome is unknown. With acks 0
+   * and 1, also of a single send, it is always so (D-28): given together, true is refused.
    */
   readonly idempotent?: boolean;
   /**
    * One producer at a time has this name, also over restarts of its process: from the moment a new one has begun to send, nothing of the one
-   * before is appended any more; its sends fail with PRODUCER_FENCED. Only for acks "all". Default: none.
+   * before is appended any more; its sends fail with PRODUCER_FENCED. Only for acks "all": a send with others is refused. 1 to 249 characters, none
+   * of them a control character. Default: none.
    */
   readonly name?: string;
   /** How long a batch waits for more records; 0 sends what a turn of the event loop gathered. Default 5. */

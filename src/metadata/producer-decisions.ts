@@ -1,11 +1,10 @@
 // Decisions about producer ids: blocks of them for brokers, and named producers (P-17, D-28).
 import type { NodeId } from "../model/ids.ts";
+import { producerNameFault } from "../model/producer-name.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage } from "./image.ts";
 import type { NamedProducerImage } from "./image-types.ts";
 import { NAMED_PRODUCER_IDS_START, PRODUCER_EPOCH_MAX, PRODUCER_IDS_BLOCK } from "./records.ts";
-
-const NAME_LENGTH_MAX = 249;
 
 export interface ProducerIdsWish {
   readonly nodeId: NodeId;
@@ -86,10 +85,9 @@ export function decideNamedProducer(image: MetadataImage, wish: NamedProducerWis
 }
 
 function nameFault({ name, producerId, producerEpoch }: NamedProducerWish): string | undefined {
-  if (name.length < 1 || name.length > NAME_LENGTH_MAX)
-    return `a producer's name has 1 to ${NAME_LENGTH_MAX} characters`;
   if (producerId < 0 !== producerEpoch < 0) return "a producer id comes with an epoch";
-  return undefined;
+  const fault = producerNameFault(name);
+  return fault === undefined ? undefined : `a producer's name has ${fault}`;
 }
 
 /** Undefined: there is none. */

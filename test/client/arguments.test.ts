@@ -113,6 +113,15 @@ const PRODUCERS: readonly [options: unknown, message: RegExp][] = [
   [{ partitioner: "murmur2" }, /producer: partitioner takes a function/],
   [{ linger: 5 }, /no option "linger": did you mean lingerMs\?/],
   [{ toString: 5 }, /no option "toString"/],
+  [{ idempotent: true, acks: 1 }, /idempotent: true goes with acks: "all" only/],
+  [{ idempotent: true, acks: 0 }, /idempotent: true goes with acks: "all" only/],
+  [{ name: "n", acks: 1 }, /name goes with/],
+  [{ name: "n", idempotent: false }, /name goes with/],
+  [{ name: "" }, /producer: name takes a text/],
+  [{ name: 5 }, /producer: name takes a text/],
+  [{ name: "n".repeat(250) }, /producer: name takes 1 to 249 characters/],
+  [{ name: "a\nb" }, /producer: name takes .* none of them a control character/],
+  [{ name: "half \ud83d" }, /producer: name takes .* none of them a control character/],
 ];
 
 const CONSUMERS: readonly [options: unknown, message: RegExp][] = [
@@ -162,6 +171,34 @@ describe("options", () => {
     client.consumer({ topics: ["t"], from: undefined } as never);
   });
 
+  it("takes producers whose options go together", async () => {
+    const { client } = await setUp();
+    for (const options of [
+      { acks: 1 },
+      { acks: 0, idempotent: false },
+      { idempotent: true },
+      { name: "n".repeat(249) },
+    ])
+      client.producer(options as never);
+  });
+
+  it("a producer with a name refuses acks 0 and 1: its successor could not fence them", async () => {
+    const { client, time } = await setUp();
+    const producer = client.producer({ name: "orders" });
+    await time.until(producer.prepare("t"));
+    for (const acks of [0, 1] as const)
+      for (const call of [
+        () => producer.send("t", { value: "v" }, { acks }),
+        () => producer.enqueue("t", { value: "v" }, { acks }),
+      ])
+        expect(await refusal(call)).toMatchObject({
+          code: "INVALID_REQUEST",
+          message: expect.stringContaining('a producer with a name sends with acks: "all" only'),
+          hint: expect.stringContaining("a producer without a name"),
+          outcome: "not appended",
+        });
+  });
+
   it("seek and admin refuse by name too", async () => {
     const { client } = await setUp();
     const consumer = client.consumer({ topics: ["t"] });
@@ -170,6 +207,10 @@ describe("options", () => {
       [() => consumer.seek("t", 0, "begin" as never), /seek takes/],
       [() => admin.createTopic("x", { partition: 3 } as never), /no option "partition": did you mean partitions\?/],
       [() => admin.createTopic("x", { partitions: 1.5 }), /createTopic: partitions/],
+      [() => admin.createTopic("x", { partitions: -1 }), /createTopic: partitions takes a number from 1 on, not -1/],
+      [() => admin.createTopic("x", { replicationFactor: -1 }), /createTopic: replicationFactor/],
+      [() => admin.createTopic("x", { configs: [] as never }), /createTopic: configs takes an object, not a list/],
+      [() => admin.createTopic("x", null as never), /createTopic takes an object/],
       [() => admin.createTopic(undefined as never), /topic takes/],
       [() => admin.deleteTopic("x", { wait: 1 } as never), /deleteTopic: wait/],
       [() => admin.describeTopic(5 as never), /topic takes/],

@@ -52,7 +52,7 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
     throw new UsageError("--producer-name goes with --acks all, and not with --no-idempotence");
   return {
     acks,
-    idempotent: flags.idempotence,
+    idempotent: flags.idempotence && acks === "all",
     ...(flags.producerName === undefined ? {} : { name: flags.producerName }),
     bufferBytes: BUFFER_BYTES,
     compression: flags.compression as CompressionName,
