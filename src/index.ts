@@ -5,6 +5,7 @@ import { anObject, aSignal, aText, type Checks, checkOptions } from "./client/op
 import type { Client, ConnectOptions } from "./client/types.ts";
 import type { BrokerConfig } from "./model/config.ts";
 import { OttlaError } from "./model/errors.ts";
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "./platform/host-time.ts";
 import type { Logger } from "./ports/logger.ts";
 import type { Timers } from "./ports/timers.ts";
 import type { TestCluster, TestClusterOptions } from "./test-cluster/types.ts";

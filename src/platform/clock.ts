@@ -1,6 +1,7 @@
 // Time, from the host.
 import type { Clock } from "../ports/clock.ts";
+import { monoMs } from "./host-time.ts";
 
 export function createClock(): Clock {
-  return { monoMs: () => performance.now(), wallMs: () => Date.now() };
+  return { monoMs, wallMs: () => Date.now() };
 }

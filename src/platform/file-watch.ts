@@ -1,5 +1,6 @@
 // Notices that a listening process runs out of file descriptors. libuv sheds the connection that it has no descriptor for, and tells nobody.
 import { readFileSync, readdirSync } from "node:fs";
+import { monoMs } from "./host-time.ts";
 
 /** Looking costs a directory of as many entries as there are descriptors. */
 const LOOK_EVERY_MS = 10_000;
@@ -41,7 +42,7 @@ export class FileWatch {
   /** One more connection was accepted. */
   opened(): void {
     if (this.#limit === undefined) return;
-    const nowMs = performance.now();
+    const nowMs = monoMs();
     if (nowMs - this.#toldMs < LOOK_EVERY_MS) return;
     if (--this.#lookAfter > 0 && nowMs - this.#lookedMs < LOOK_EVERY_MS) return;
     this.#lookedMs = nowMs;
@@ -57,7 +58,7 @@ export class FileWatch {
   }
 
   #tell(what: string): void {
-    const nowMs = performance.now();
+    const nowMs = monoMs();
     if (nowMs - this.#toldMs < LOOK_EVERY_MS) return;
     this.#toldMs = nowMs;
     this.#onShort(`${what}; raise the limit (ulimit -n, LimitNOFILE=), or lower connections.max`);

@@ -10,6 +10,7 @@ import {
   type LockOutcome,
   type OpenMode,
 } from "../ports/files.ts";
+import { monoMs } from "./host-time.ts";
 import { lockDirectory } from "./lock.ts";
 
 /** Chunks of one vectored write: Linux takes no more (IOV_MAX). */
@@ -67,11 +68,11 @@ class WriteMode {
   #asyncUntilMs = 0;
 
   get isSync(): boolean {
-    return performance.now() >= this.#asyncUntilMs;
+    return monoMs() >= this.#asyncUntilMs;
   }
 
   observe(startMs: number): void {
-    const endMs = performance.now();
+    const endMs = monoMs();
     if (endMs - startMs > SLOW_SYNC_WRITE_MS) this.#asyncUntilMs = endMs + ASYNC_PERIOD_MS;
   }
 }
@@ -143,7 +144,7 @@ class NodeFileHandle implements FileHandle {
     if (sizeBytes > SYNC_WRITE_BYTES || !this.#writeMode.isSync) {
       return call<number>(subject, (done) => fs.writev(fd, chunks, position, done));
     }
-    const startMs = performance.now();
+    const startMs = monoMs();
     try {
       return fs.writevSync(fd, chunks, position);
     } catch (thrown) {

@@ -1,4 +1,5 @@
 // Timers, from the event loop.
+import { clearTimeout, setImmediate, setTimeout } from "./host-time.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 
 /** Node turns a longer delay into 1 ms. */

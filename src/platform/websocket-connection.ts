@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import { assert } from "../base/assert.ts";
 import type { ConnectionHandlers, MessageConnection } from "../ports/transport.ts";
+import { setImmediate } from "./host-time.ts";
 
 /** A close frame holds 125 bytes, two of them the code. */
 const CLOSE_REASON_BYTES_MAX = 123;

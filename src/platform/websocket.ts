@@ -9,6 +9,7 @@ import type { ClientOptions, ServerOptions } from "ws";
 import { TransportError } from "../ports/transport.ts";
 import type { Listener, MessageConnection, MessageTransport } from "../ports/transport.ts";
 import { FileWatch } from "./file-watch.ts";
+import { clearInterval, setInterval } from "./host-time.ts";
 import { type ConnectionOptions, TurnCork, WebSocketConnection } from "./websocket-connection.ts";
 import {
   FULL,

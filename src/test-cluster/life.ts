@@ -1,5 +1,6 @@
 // One life of a node, from its start to its end: all that reaches the node passes here, so that it can be held back, as by SIGSTOP, and cut off for
 // good, as by `kill -9`, in a process that goes on.
+import { setImmediate } from "../platform/host-time.ts";
 
 interface Waiting {
   readonly work: () => void;

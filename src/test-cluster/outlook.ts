@@ -2,6 +2,7 @@
 import { aDuration, anInteger, aText, checkOptions, invalid } from "../client/options.ts";
 import type { Client, CreateTopicOptions, MetadataView, PartitionInfo } from "../client/types.ts";
 import { OttlaError } from "../model/errors.ts";
+import { monoMs, setTimeout } from "../platform/host-time.ts";
 import type { TestNode } from "./test-node.ts";
 import type { WaitOptions } from "./types.ts";
 
@@ -75,13 +76,13 @@ export class Outlook {
     look: (view: MetadataView) => Answer<T>,
   ): Promise<T> {
     checkOptions(what, options, { timeoutMs: aDuration() });
-    const deadlineMs = performance.now() + (options.timeoutMs ?? WAIT_MS);
+    const deadlineMs = monoMs() + (options.timeoutMs ?? WAIT_MS);
     for (let why = "no broker answered"; ; ) {
       if (this.#isClosed) throw new OttlaError("CLOSED", "the test cluster has been closed");
       const answer = await this.#look(topics, look);
       if (answer.kind === "found") return answer.value;
       why = answer.why;
-      if (performance.now() >= deadlineMs) throw new OttlaError("REQUEST_TIMED_OUT", `waited for ${what}: ${why}`);
+      if (monoMs() >= deadlineMs) throw new OttlaError("REQUEST_TIMED_OUT", `waited for ${what}: ${why}`);
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_EVERY_MS));
     }
   }

@@ -1,10 +1,14 @@
 // testCluster(): several brokers in the caller's process, over real sockets on loopback, on disks in memory or in a directory.
+import { readdir } from "node:fs/promises";
 import { present } from "../base/assert.ts";
 import { resolveConfig } from "../cli/config-file.ts";
+import { CREATE_CHECKS } from "../client/admin.ts";
 import { aText, anInteger, anObject, type Check, type Checks, checkOptions, invalid } from "../client/options.ts";
+import { checkTopicName } from "../client/outgoing.ts";
 import type { Client, ConnectOptions } from "../client/types.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { createFiles } from "../platform/files.ts";
+import { clearTimeout, isFaked, setTimeout } from "../platform/host-time.ts";
 import { createMemoryFiles } from "../platform/memory-files.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { RaftSettings } from "../raft/settings.ts";
@@ -15,6 +19,7 @@ import type { TestBroker, TestCluster, TestClusterOptions, WaitOptions } from ".
 
 const MiB = 1024 * 1024;
 const MEMORY_BYTES = 1024 * MiB;
+const NODES = 3;
 const NODES_MAX = 9;
 /** Another program may take a port between the look and the start. */
 const STARTS_MAX = 5;
@@ -49,14 +54,22 @@ const CHECKS: Checks<TestClusterOptions> = {
   logger: anObject,
 };
 
+/** Three elections would fit many times, on the slowest machine. */
+const START_MS = 30_000;
+
 export interface TestClusterParts {
   readonly connect: (options: ConnectOptions) => Promise<Client>;
   readonly silentLogger: Logger;
+  /** How long a start may take. Default 30,000. */
+  readonly startMs?: number;
 }
 
 export async function openTestCluster(options: TestClusterOptions, parts: TestClusterParts): Promise<TestCluster> {
   checkOptions("testCluster", options, CHECKS);
-  const nodes = await startedNodes(options, options.logger ?? parts.silentLogger);
+  checkTopics(options.topics ?? {});
+  if (isFaked) throw timersAreFaked();
+  await checkDirectory(options);
+  const nodes = await startedNodes(options, parts);
   const cluster = new InProcessCluster(nodes, parts.connect);
   try {
     await cluster.createTopics(options.topics ?? {});
@@ -67,11 +80,68 @@ export async function openTestCluster(options: TestClusterOptions, parts: TestCl
   }
 }
 
-async function startedNodes(options: TestClusterOptions, logger: Logger): Promise<TestNode[]> {
+function checkTopics(topics: NonNullable<TestClusterOptions["topics"]>): void {
+  for (const [name, topic] of Object.entries(topics)) {
+    checkTopicName(name);
+    checkOptions(`testCluster: topics.${name}`, topic, CREATE_CHECKS);
+  }
+}
+
+const timersAreFaked = (): OttlaError =>
+  new OttlaError(
+    "INVALID_REQUEST",
+    "the timers of this process were faked before ottla was loaded: nothing would end",
+    {
+      hint: "import ottla before vi.useFakeTimers() or its like: then the cluster keeps the real ones",
+    },
+  );
+
+/** What is there was written by as many voters: fewer may be no majority of them. */
+async function checkDirectory({ directory, nodes = NODES }: TestClusterOptions): Promise<void> {
+  if (directory === undefined) return;
+  const ids = (await listed(directory)).map((name) => Number(/^node-([1-9])$/.exec(name)?.[1] ?? 0));
+  const found = Math.max(0, ...ids);
+  if (found <= nodes) return;
+  throw new OttlaError("INVALID_REQUEST", `testCluster: ${directory} holds ${found} nodes, and nodes is ${nodes}`, {
+    hint: `give nodes: ${found}, or another directory`,
+  });
+}
+
+async function listed(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory);
+  } catch {
+    // Not there yet; what else is wrong with it the nodes say.
+    return [];
+  }
+}
+
+/** All of them serve, or none is left. */
+async function allStarted(nodes: readonly TestNode[], startMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(notReady(nodes, startMs)), startMs);
+  });
+  try {
+    await Promise.race([Promise.all(nodes.map((node) => node.start())), tooLong]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function notReady(nodes: readonly TestNode[], startMs: number): OttlaError {
+  const states = nodes.map(({ id, state }) => `node ${id} is ${state}`).join(", ");
+  return new OttlaError("REQUEST_TIMED_OUT", `the test cluster was not ready within ${startMs} ms: ${states}`, {
+    hint: "the nodes of a directory need a majority of those that wrote it; give a logger to see what each of them waits for",
+  });
+}
+
+async function startedNodes(options: TestClusterOptions, parts: TestClusterParts): Promise<TestNode[]> {
+  const logger = options.logger ?? parts.silentLogger;
   for (let attempt = 1; ; attempt++) {
-    const nodes = makeNodes(options, logger, await drawPorts(options.nodes ?? 3));
+    const nodes = makeNodes(options, logger, await drawPorts(options.nodes ?? NODES));
     try {
-      await Promise.all(nodes.map((node) => node.start()));
+      await allStarted(nodes, parts.startMs ?? START_MS);
       return nodes;
     } catch (thrown) {
       // The others would wait for it as long as it takes.

@@ -3,6 +3,7 @@ import type { Broker } from "../broker/types.ts";
 import { composeNode } from "../cli/compose.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { setImmediate } from "../platform/host-time.ts";
 import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport, type Gate } from "../platform/websocket.ts";
 import type { Files } from "../ports/files.ts";

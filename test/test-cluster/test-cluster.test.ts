@@ -182,6 +182,11 @@ describe("a test cluster refuses", () => {
     [{ directory: "" }, "testCluster: directory takes a text"],
     [{ config: { "node.id": 7 } }, "node.id, which a test cluster sets itself"],
     [{ config: 7 }, "testCluster: config takes an object"],
+    [{ config: [] }, "testCluster: config takes an object"],
+    [{ topics: ["a"] }, "testCluster: topics takes an object"],
+    [{ topics: { a: null } }, "testCluster: topics.a takes an object"],
+    [{ topics: { a: { partition: 1 } } }, "did you mean partitions?"],
+    [{ topics: { a: { partitions: -1 } } }, "testCluster: topics.a: partitions takes a number from 1 on, not -1"],
   ])("options such as %j", async (options, message) => {
     const refusal = testCluster(options as TestClusterOptions);
     await expect(refusal).rejects.toMatchObject({ code: "INVALID_REQUEST", message: expect.stringContaining(message) });
