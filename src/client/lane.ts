@@ -31,6 +31,8 @@ export class Lane {
   isQueued = false;
   /** Waits for a back-off or for metadata. */
   isBlocked = false;
+  /** The last numbered batch that was given up, unless a later one is known to be there. */
+  gap: { readonly order: number; readonly error: OttlaError } | undefined;
   /** Answers in a row that said the topic does not exist. */
   missingCount = 0;
   /** Failures in a row. */

@@ -30,6 +30,19 @@ export function answeredError(entry: {
   return new OttlaError(error, `${new OttlaError(error).message}${detail}`);
 }
 
+/** Refused for its numbers after an attempt that may have been taken: why, and what is to be done. `gap`: what became of an earlier batch. */
+export function lost(error: OttlaError, gap: OttlaError | undefined): OttlaError {
+  if (error.code !== "OUT_OF_ORDER_SEQUENCE_NUMBER") return error;
+  const why = gap === undefined ? "the partition misses an earlier batch" : "an earlier batch was given up";
+  return new OttlaError(error.code, `${why}, and nothing behind it is taken any more: perhaps this one was before`, {
+    cause: gap ?? error,
+    hint: LOST_HINT,
+  });
+}
+
+const LOST_HINT =
+  "look in the partition before you send it again; later sends go on in a new epoch by themselves. A longer deliveryTimeoutMs makes this rare";
+
 const LEADER_CHANGED_HINT =
   "the new leader may have it or not: look before you send it again. Later batches go to the new leader by themselves";
 

@@ -27,7 +27,7 @@ import type { Lane } from "./lane.ts";
 import { LaneWaits } from "./lane-waits.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { Numbering } from "./numbering.ts";
-import { answeredError, awaited, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
+import { answeredError, awaited, lost, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
 import type { ProduceBatch } from "./produce-batch.ts";
 import { ACKS_IN_TURN, isIdle, newTarget, type Outgoing, queueOf, takeLanes, type Target } from "./send-target.ts";
 import { isStale, isTopicGone, MISSING_MAX } from "./stale.ts";
@@ -361,6 +361,7 @@ export class Sender {
       if (entry?.error === "NONE") {
         this.#waits.heard(batch.lane);
         this.#numbering.appended(batch);
+        if (batch.order > (batch.lane.gap?.order ?? batch.order)) batch.lane.gap = undefined;
         this.#finish(batch, { kind: "appended", baseOffset: entry.baseOffset });
       } else if (isCurrent) this.#onError(batch, refusalOf(entry, from));
     }
@@ -399,7 +400,7 @@ export class Sender {
     const fenced = isFencing(error.code) ? this.#numbering.fence(error) : undefined;
     const isLost = fenced === undefined && this.#numbering.outOfOrder(batch) === "lost";
     if (fenced !== undefined || isLost) {
-      this.#fail(batch, named(lane, fenced ?? error));
+      this.#fail(batch, named(lane, fenced ?? lost(error, lane.gap?.error)));
       return this.route(lane);
     }
     lane.retry(batch);
@@ -426,8 +427,9 @@ export class Sender {
     const message = `not acknowledged within ${deliveryTimeoutMs} ms${waited}`;
     const isTelling = why !== undefined && (isLeaderless(why.code) || why.code === "NOT_ENOUGH_REPLICAS");
     const hint = isTelling ? { hint: why.hint } : {};
-    const error = new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint });
-    this.#fail(batch, named(lane, error));
+    const error = named(lane, new OttlaError("DELIVERY_TIMED_OUT", message, { cause: why, ...hint }));
+    if (batch.slot !== undefined) lane.gap = { order: batch.order, error };
+    this.#fail(batch, error);
     this.#waits.forgetIdle(lane);
     this.route(lane);
   }

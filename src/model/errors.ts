@@ -468,7 +468,7 @@ export const ERRORS = {
     45,
     false,
     "the batch's sequence number does not follow on the last one of its producer in this partition",
-    "an earlier batch is missing, or this one is older than the five last ones: the client sorts that out by itself",
+    "an earlier batch is missing, or this one is older than the five last ones: the client sorts that out by itself; of a send that ends so look in the partition before you repeat it",
   ),
   INVALID_PRODUCER_EPOCH: row(
     112,

@@ -160,6 +160,35 @@ describe("a batch whose outcome is unknown", () => {
   });
 });
 
+describe("a batch behind one that was given up", () => {
+  /** Of a, b and c, a is there; b and c end in doubt, b's time is up first. */
+  async function behindGap() {
+    const world = await setUp({ deliveryTimeoutMs: 4_000, requestTimeoutMs: 1_000 });
+    const { time, first, send } = world;
+    await time.until(send("a"));
+    let isSick = true;
+    first.onProduce = () => (isSick ? { error: "REQUEST_TIMED_OUT", outcome: "unknown" } : undefined);
+    const given = failure(send("b"));
+    await time.pass(3_000);
+    const behind = failure(send("c"));
+    const gap = await time.until(given, 2_000);
+    isSick = false;
+    return { ...world, gap, behind };
+  }
+
+  it("fails before its time if nothing behind the gap is taken: with the reason, and what to do", async () => {
+    const { time, first, send, gap, behind } = await behindGap();
+    expect(gap).toMatchObject({ code: "DELIVERY_TIMED_OUT", outcome: "unknown" });
+    const error = await time.until(behind, 2_000);
+    expect(error).toMatchObject({ code: "OUT_OF_ORDER_SEQUENCE_NUMBER", outcome: "unknown", retriable: false });
+    expect(error.message).toMatch(/^t-0: an earlier batch was given up/);
+    expect(error.hint).toMatch(/look in the partition before you send it again/);
+    expect(error.cause).toMatchObject({ code: "DELIVERY_TIMED_OUT", message: gap.message });
+    expect(await time.until(send("d"), 2_000)).toMatchObject({ offset: 1 });
+    expect(first.values("t")).toEqual(["a", "d"]);
+  });
+});
+
 describe("order", () => {
   it("is kept over refusals and lost answers, with five batches under way", async () => {
     const { world, time, first, producer, numbers } = await setUp({ lingerMs: 10_000, batchBytes: 200 });
