@@ -272,7 +272,8 @@ export class PartitionTruth {
     // Who has handed its leadership over tells its producers what the next leader has committed.
     const epoch = seen.leads ?? (endOffset <= seen.highWatermark ? newest : -1);
     if (this.isVoid) return;
-    if (newest > epoch)
+    // A report that all of its ISR had sent before may reach it late: what it tells then is true, since the next leader has it too (D-10).
+    if (newest > epoch && !this.#isCommitted(seen, endOffset))
       this.#broken(8, `node ${node} acknowledges up to ${endOffset} in epoch ${epoch}, epoch ${newest} has committed`);
     if (endOffset > this.committedEnd)
       this.#broken(1, `node ${node} acknowledges up to ${endOffset}, committed is ${this.committedEnd}`);
@@ -281,6 +282,10 @@ export class PartitionTruth {
   proposes(leaderEpoch: number, partitionEpoch: number, isr: readonly NodeId[]): void {
     this.#proposals.push(proposalText(leaderEpoch, partitionEpoch, isr));
     if (this.#proposals.length > PROPOSALS_MAX) this.#proposals.shift();
+  }
+
+  #isCommitted({ lineage }: ReplicaSeen, endOffset: number): boolean {
+    return endOffset <= this.committedEnd && firstDifference(lineage, this.#committed, endOffset) === undefined;
   }
 
   // --- rules
