@@ -158,13 +158,15 @@ describe("what a replica writes", () => {
     expect(broken(() => stage.truth.tookBack(N1, 1))).toBe(7);
   });
 
-  it("8: a leader of before acknowledges nothing once its successor has committed", () => {
-    const stage = new Stage().commits(5);
+  it("8: a leader of before acknowledges only what its successor has, once that one has committed", () => {
+    const stage = new Stage().commits(5).writes(N1, 5, 7);
     stage.truth.changed(MOVED);
     stage.leads(N2, MOVED).writes(N2, 5, 6, { epoch: 1 }).copies(N3, 5, 6, 1).stands(N3, 6, 5);
     expect(broken(() => stage.truth.acknowledges(N1, 5))).toBeUndefined();
     stage.stands(N2, 6, 6);
-    expect(broken(() => stage.truth.acknowledges(N1, 5))).toBe(8);
+    expect(broken(() => stage.truth.acknowledges(N1, 5))).toBeUndefined();
+    expect(broken(() => stage.truth.acknowledges(N1, 6))).toBe(8);
+    expect(broken(() => stage.truth.acknowledges(N1, 7))).toBe(8);
   });
 });
 
