@@ -46,13 +46,13 @@ export class Outlook {
     return this.#until(what, options, [topic], ({ topics }) => {
       const of = topics.find(({ name }) => name === topic)?.partitions.find(({ index }) => index === partition);
       if (of === undefined) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `there is no ${topic} ${partition}`);
-      return this.#isRunning(of.leader) ? found(of.leader) : wait(`leader ${of.leader}`);
+      return this.#isRunning(of.leader) ? found(of.leader) : wait(absent("leader", of.leader));
     });
   }
 
   async controller(options: WaitOptions): Promise<number> {
     return this.#until("a controller", options, undefined, ({ controllerId }) =>
-      this.#isRunning(controllerId) ? found(controllerId) : wait(`controller ${controllerId}`),
+      this.#isRunning(controllerId) ? found(controllerId) : wait(absent("controller", controllerId)),
     );
   }
 
@@ -82,7 +82,7 @@ export class Outlook {
       const answer = await this.#look(topics, look);
       if (answer.kind === "found") return answer.value;
       why = answer.why;
-      if (monoMs() >= deadlineMs) throw new OttlaError("REQUEST_TIMED_OUT", `waited for ${what}: ${why}`);
+      if (monoMs() >= deadlineMs) throw tooLong(`waited for ${what}: ${why}`);
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_EVERY_MS));
     }
   }
@@ -123,7 +123,15 @@ export class Outlook {
   }
 }
 
+const tooLong = (message: string): OttlaError =>
+  new OttlaError("REQUEST_TIMED_OUT", message, {
+    hint: "timeoutMs says how long it waits; brokers shows each node's state",
+  });
+
 const isWhole = ({ leader, isr, replicas }: PartitionInfo): boolean => leader !== -1 && isr.length === replicas.length;
+
+const absent = (what: string, nodeId: number): string =>
+  nodeId < 0 ? `there is no ${what}` : `the last known ${what}, node ${nodeId}, is not running`;
 
 const described = (topic: string, { index, leader, isr, replicas }: PartitionInfo): string =>
   leader === -1 ? `${topic} ${index} has no leader` : `${topic} ${index} has ${isr.join(",")} of ${replicas.join(",")}`;

@@ -3,12 +3,12 @@ import { readdir } from "node:fs/promises";
 import { present } from "../base/assert.ts";
 import { resolveConfig } from "../cli/config-file.ts";
 import { CREATE_CHECKS } from "../client/admin.ts";
-import { aText, anInteger, anObject, type Check, type Checks, checkOptions, invalid } from "../client/options.ts";
+import { aText, anInteger, anObject, type Checks, checkOptions, invalid } from "../client/options.ts";
 import { checkTopicName } from "../client/outgoing.ts";
 import type { Client, ConnectOptions } from "../client/types.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { createFiles } from "../platform/files.ts";
-import { clearTimeout, isFaked, setTimeout } from "../platform/host-time.ts";
+import { isFaked } from "../platform/host-time.ts";
 import { createMemoryFiles } from "../platform/memory-files.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { RaftSettings } from "../raft/settings.ts";
@@ -38,23 +38,15 @@ const MEMORY_DEFAULTS = { "disk.low.space.bytes": 16 * MiB, "disk.reserve.bytes"
 
 const OWN_KEYS = ["node.id", "data.dir", "listeners", "advertised.listeners", "controller.quorum.voters"];
 
-const aConfig: Check = (value) => {
-  if (anObject(value) !== undefined) return anObject(value);
-  const own = OWN_KEYS.find((key) => Object.hasOwn(value as object, key));
-  return own === undefined
-    ? undefined
-    : `the keys of docs/configuration.md but ${own}, which a test cluster sets itself`;
-};
-
 const CHECKS: Checks<TestClusterOptions> = {
   nodes: anInteger(1, NODES_MAX),
   directory: aText,
-  config: aConfig,
+  config: anObject,
   topics: anObject,
   logger: anObject,
 };
 
-/** Three elections would fit many times, on the slowest machine. */
+/** Many times what it takes on a slow machine. */
 const START_MS = 30_000;
 
 export interface TestClusterParts {
@@ -66,11 +58,12 @@ export interface TestClusterParts {
 
 export async function openTestCluster(options: TestClusterOptions, parts: TestClusterParts): Promise<TestCluster> {
   checkOptions("testCluster", options, CHECKS);
+  checkKeys(options.config ?? {});
   checkTopics(options.topics ?? {});
   if (isFaked) throw timersAreFaked();
   await checkDirectory(options);
   const nodes = await startedNodes(options, parts);
-  const cluster = new InProcessCluster(nodes, parts.connect);
+  const cluster = new InProcessCluster(nodes, parts);
   try {
     await cluster.createTopics(options.topics ?? {});
     return cluster;
@@ -78,6 +71,12 @@ export async function openTestCluster(options: TestClusterOptions, parts: TestCl
     await cluster.close();
     throw thrown;
   }
+}
+
+function checkKeys(config: NonNullable<TestClusterOptions["config"]>): void {
+  const own = OWN_KEYS.find((key) => Object.hasOwn(config, key));
+  if (own === undefined) return;
+  throw new OttlaError("INVALID_REQUEST", `testCluster: config takes no ${own}, which a test cluster sets itself`);
 }
 
 function checkTopics(topics: NonNullable<TestClusterOptions["topics"]>): void {
@@ -116,32 +115,12 @@ async function listed(directory: string): Promise<string[]> {
   }
 }
 
-/** All of them serve, or none is left. */
-async function allStarted(nodes: readonly TestNode[], startMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(notReady(nodes, startMs)), startMs);
-  });
-  try {
-    await Promise.race([Promise.all(nodes.map((node) => node.start())), tooLong]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function notReady(nodes: readonly TestNode[], startMs: number): OttlaError {
-  const states = nodes.map(({ id, state }) => `node ${id} is ${state}`).join(", ");
-  return new OttlaError("REQUEST_TIMED_OUT", `the test cluster was not ready within ${startMs} ms: ${states}`, {
-    hint: "the nodes of a directory need a majority of those that wrote it; give a logger to see what each of them waits for",
-  });
-}
-
 async function startedNodes(options: TestClusterOptions, parts: TestClusterParts): Promise<TestNode[]> {
   const logger = options.logger ?? parts.silentLogger;
   for (let attempt = 1; ; attempt++) {
     const nodes = makeNodes(options, logger, await drawPorts(options.nodes ?? NODES));
     try {
-      await allStarted(nodes, parts.startMs ?? START_MS);
+      await Promise.all(nodes.map((node) => node.start(parts.startMs ?? START_MS)));
       return nodes;
     } catch (thrown) {
       // The others would wait for it as long as it takes.
@@ -189,13 +168,15 @@ function raftSettings(id: number): Partial<RaftSettings> {
 class InProcessCluster implements TestCluster {
   readonly #nodes: readonly TestNode[];
   readonly #connect: TestClusterParts["connect"];
+  readonly #startMs: number;
   readonly #clients = new Set<Client>();
   readonly #outlook: Outlook;
   #closing: Promise<void> | undefined;
 
-  constructor(nodes: readonly TestNode[], connect: TestClusterParts["connect"]) {
+  constructor(nodes: readonly TestNode[], { connect, startMs = START_MS }: TestClusterParts) {
     this.#nodes = nodes;
     this.#connect = connect;
+    this.#startMs = startMs;
     this.#outlook = new Outlook(nodes, () => this.connect({ clientId: "test-cluster" }));
   }
 
@@ -233,13 +214,13 @@ class InProcessCluster implements TestCluster {
   }
 
   async start(nodeId: number): Promise<void> {
-    await this.#node(nodeId).start();
+    await this.#node(nodeId).start(this.#startMs);
   }
 
   async restart(nodeId: number): Promise<void> {
     const node = this.#node(nodeId);
     if (!["killed", "stopped", "failed"].includes(node.state)) await node.stop();
-    await node.start();
+    await node.start(this.#startMs);
   }
 
   async leaderOf(topic: string, partition = 0, options: WaitOptions = {}): Promise<number> {

@@ -3,7 +3,7 @@ import type { Broker } from "../broker/types.ts";
 import { composeNode } from "../cli/compose.ts";
 import type { BrokerConfig } from "../model/config.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import { setImmediate } from "../platform/host-time.ts";
+import { clearTimeout, setImmediate, setTimeout } from "../platform/host-time.ts";
 import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport, type Gate } from "../platform/websocket.ts";
 import type { Files } from "../ports/files.ts";
@@ -62,7 +62,8 @@ export class TestNode implements TestBroker {
     return this.#failure;
   }
 
-  async start(): Promise<void> {
+  /** Fails, and nothing of it runs any more, when it does not serve by then. */
+  async start(withinMs: number): Promise<void> {
     this.#check("start");
     this.#end(this.#state);
     this.#failure = undefined;
@@ -71,9 +72,20 @@ export class TestNode implements TestBroker {
     const process: Process = { life, files: new HeldFiles(life, this.#parts.files), broker: undefined };
     this.#process = process;
     const killed = life.ended.then(() => {
-      throw this.#wrong(`node ${this.id} was killed while it started`);
+      throw this.#failure ?? this.#wrong(`node ${this.id} was killed while it started`);
     });
-    await Promise.race([this.#begin(process), killed]);
+    const timer = setTimeout(() => this.#failed(life, this.#notReady(withinMs)), withinMs);
+    try {
+      await Promise.race([this.#begin(process), killed]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #notReady(withinMs: number): OttlaError {
+    return new OttlaError("REQUEST_TIMED_OUT", `node ${this.id} did not serve within ${withinMs} ms`, {
+      hint: "it needs a majority of the nodes, with what they had on their disks; give a logger to see what it waits for",
+    });
   }
 
   async #begin(process: Process): Promise<void> {

@@ -61,7 +61,9 @@ export interface TestCluster extends AsyncDisposable {
   resume(nodeId: number): Promise<void>;
   /** In order: what it leads goes to others first. */
   stop(nodeId: number): Promise<void>;
-  /** One that was killed or stopped, with what is on its disk. Resolves when it serves: for that a majority of the nodes must run. */
+  /**
+   * One that was killed or stopped, with what is on its disk. Resolves when it serves: for that a majority of the nodes must
+   * run. REQUEST_TIMED_OUT after 30 s without; then it is failed. */
   start(nodeId: number): Promise<void>;
   /** `stop`, unless it is killed, stopped or failed, then `start`. */
   restart(nodeId: number): Promise<void>;

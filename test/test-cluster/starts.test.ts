@@ -83,10 +83,27 @@ it("gives up where the majority of a directory's nodes is gone, and lets the dir
     for (const _ of ["once", "and again: nothing holds it"])
       await expect(openTestCluster({ directory }, { connect, silentLogger, startMs: 1_000 })).rejects.toMatchObject({
         code: "REQUEST_TIMED_OUT",
-        message: expect.stringMatching(/not ready within 1000 ms: node 1 is starting/),
+        message: expect.stringMatching(/^node [123] did not serve within 1000 ms/),
       });
     await rm(directory, { recursive: true });
     await (await testCluster({ directory })).close();
     expect(await readdir(directory)).toHaveLength(3);
   });
+});
+
+it("of one node alone gives up, and that node can be started again beside others", async () => {
+  const cluster = await openTestCluster({ topics: { t: {} } }, { connect, silentLogger, startMs: 2_000 });
+  try {
+    for (const { id } of cluster.brokers) await cluster.kill(id);
+    await expect(cluster.start(1)).rejects.toMatchObject({
+      code: "REQUEST_TIMED_OUT",
+      message: "node 1 did not serve within 2000 ms",
+      hint: expect.stringContaining("majority"),
+    });
+    expect(cluster.brokers[0]).toMatchObject({ state: "failed", failure: { code: "REQUEST_TIMED_OUT" } });
+    await Promise.all([1, 2].map((id) => cluster.start(id)));
+    await cluster.leaderOf("t");
+  } finally {
+    await cluster.close();
+  }
 });
