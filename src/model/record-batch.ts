@@ -138,6 +138,7 @@ function checkAttributes(attributes: number): BatchFault | undefined {
 function checkNumbers(batch: Uint8Array): BatchFault | undefined {
   const producerId = producerIdAt(batch, 0);
   if (!Number.isSafeInteger(producerId)) return fault("INVALID_RECORD", "the producer id is beyond 2^53");
+  if (producerId < -1) return fault("INVALID_RECORD", "no producer is -1");
   if (producerId >= 0 && baseSequenceAt(batch, 0) < 0)
     return fault("INVALID_RECORD", "a producer id needs a base sequence");
   if (producerId >= 0 && producerEpochAt(batch, 0) < 0) return fault("INVALID_RECORD", "a producer id needs an epoch");

@@ -187,6 +187,7 @@ describe("checkProducedBatch", () => {
     ["base timestamp beyond 2^53", changed(27, [0x7f]), "INVALID_RECORD"],
     ["max timestamp beyond 2^53", changed(35, [0x80]), "INVALID_RECORD"],
     ["producer id beyond 2^53", changed(43, [0x7f]), "INVALID_RECORD"],
+    ["producer id -2", changed(43, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe]), "INVALID_RECORD"],
     ["B-13: max timestamp that no record has", changed(35, naiveInteger(1_700_000_000_001, 8)), "INVALID_RECORD"],
   ])("B-17 row %s", (_row, batch, error) => {
     expect(errorOf(GOOD)).toBe("none");
