@@ -327,7 +327,8 @@ export class ReplicaManager implements StoreListener {
     await log.truncate(toOffset);
     if (replica.isDropped || replica.log !== log) return;
     // The tail is not the leader's. It was never committed, but for an unclean election, which is told as such.
-    this.#deps.logger?.warn("replica_truncated", { topic, partition: log.partition, offset: log.endOffset, end });
+    const level = log.endOffset < end ? "warn" : "debug";
+    this.#deps.logger?.[level]("replica_truncated", { topic, partition: log.partition, offset: log.endOffset, end });
     this.#guardedStep(replica, { kind: "truncated", ends: endsOf(log), epochs: [...log.epochs] });
   }
 
