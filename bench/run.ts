@@ -10,6 +10,10 @@ import { benchProduce } from "./produce.ts";
 import { benchReplication } from "./replication.ts";
 import { benchStartUp } from "./start-up.ts";
 
+if (process.argv.includes("--help")) {
+  console.log("usage: npm run bench -- [SUITE ...] [--rounds N] [--scale 0..1] [--check] [--json FILE]");
+  process.exit(0);
+}
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {

@@ -1,8 +1,8 @@
 // `npm run fuzz -- [--seconds 10] [--rounds N] [--seed S]`: damages valid inputs and feeds them to every decoder. A finding prints its
 // target, its bytes in base64 and the seed that makes it again; the exit code is 1.
-import { parseArgs } from "node:util";
 import { createRng, type Rng } from "../src/base/rng.ts";
 import { OttlaError } from "../src/model/errors.ts";
+import { flagsOf } from "./flags.ts";
 import { type FuzzTarget, fuzzTargets } from "./fuzz-targets.ts";
 
 const SLOW_MS = 500;
@@ -86,8 +86,10 @@ function feed(target: FuzzTarget, bytes: Uint8Array): "accepted" | "refused" | {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: { seconds: { type: "string", default: "10" }, rounds: { type: "string" }, seed: { type: "string" } },
+  const values = flagsOf("npm run fuzz -- [--seconds N | --rounds N] [--seed N]", {
+    seconds: { type: "string", default: "10" },
+    rounds: { type: "string" },
+    seed: { type: "string" },
   });
   const seed = Number(values.seed ?? Date.now() % 2 ** 32);
   const rng = createRng(seed);

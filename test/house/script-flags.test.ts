@@ -15,11 +15,15 @@ const run = (script: string, ...flags: readonly string[]): Promise<Ended> =>
     );
   });
 
-it.each(["failover", "demo", "leader-kills", "controller-kills"])("%s --help", { timeout: 60_000 }, async (script) => {
-  const { exitCode, stdout, stderr } = await run(script, "--help");
-  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-  expect(stdout).toMatch(/^usage: np(m run|x tsx) .*\[--/);
-});
+it.each(["failover", "demo", "leader-kills", "controller-kills", "fuzz"])(
+  "%s --help",
+  { timeout: 60_000 },
+  async (script) => {
+    const { exitCode, stdout, stderr } = await run(script, "--help");
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toMatch(/^usage: np(m run|x tsx) .*\[--/);
+  },
+);
 
 it.each([
   ["failover", "--nonsense", "Unknown option '--nonsense'"],

@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Acks, Client, OutgoingRecord, Producer, ProducerOptions, TopicInfo } from "../../client/types.ts";
 import type { PartitionState } from "../../client/admin-types.ts";
 import { OttlaError } from "../../model/errors.ts";
+import { producerNameFault } from "../../model/producer-name.ts";
 import type { CompressionName } from "../../ports/codecs.ts";
 import { withClient } from "../client.ts";
 import type { Invocation } from "../invocation.ts";
@@ -50,6 +51,8 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
   const acks = acksOf(flags.acks);
   if (flags.producerName !== undefined && (acks !== "all" || !flags.idempotence))
     throw new UsageError("--producer-name goes with --acks all, and not with --no-idempotence");
+  const fault = flags.producerName === undefined ? undefined : producerNameFault(flags.producerName);
+  if (fault !== undefined) throw new UsageError(`--producer-name takes ${fault}`);
   return {
     acks,
     idempotent: flags.idempotence && acks === "all",
