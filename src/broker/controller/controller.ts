@@ -162,9 +162,10 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     return this.refusal() ?? (await this.#deps.quorum.barrier());
   }
 
+  /** What a client wishes. */
   propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
     const refusal = this.refusal();
-    if (refusal === undefined) return this.#deps.quorum.propose(decide);
+    if (refusal === undefined) return this.#deps.quorum.propose(decide, "client");
     return Promise.resolve({ kind: "refused", error: refusal.code, message: refusal.message });
   }
 

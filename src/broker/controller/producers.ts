@@ -63,7 +63,9 @@ export class Producers {
   }
 
   async #allocate(request: AllocateProducerIdsRequest): Promise<AllocateProducerIdsResponse> {
-    const decision = assertTaken(await this.#deps.quorum.propose((image) => decideProducerIds(image, request)));
+    const decision = assertTaken(
+      await this.#deps.quorum.propose((image) => decideProducerIds(image, request), "client"),
+    );
     const [record] = decision.records;
     if (record?.type !== "producer-ids") throw new OttlaError("UNKNOWN_SERVER_ERROR", "a block of ids is one record");
     const { firstId, count } = record;
@@ -98,7 +100,7 @@ export class Producers {
         const decided = decideNamedProducer(image, wish);
         granted = decided.granted;
         return decided.decision;
-      }),
+      }, "client"),
     );
     if (granted === undefined) throw new OttlaError("UNKNOWN_SERVER_ERROR", "a named producer is granted an epoch");
     const { producerId: id, producerEpoch: epoch } = granted;

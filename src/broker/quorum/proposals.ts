@@ -1,5 +1,6 @@
 // Metadata changes at the controller: one decision after another on the applied image, and reads that only a present leader may answer (Q-18).
 import { mutant } from "../../base/mutant.ts";
+import { Ring } from "../../base/ring.ts";
 import { encodeCommand } from "../../metadata/codec.ts";
 import type { Decision } from "../../metadata/controller.ts";
 import type { MetadataImage } from "../../metadata/image.ts";
@@ -7,9 +8,10 @@ import type { MetadataRecord } from "../../metadata/records.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { ReadResult, RequestResult } from "../../raft/types.ts";
 import type { Entry, ProposeResult } from "../../raft/types.ts";
+import type { Wisher } from "./types.ts";
 
 export interface ProposalsParts {
-  /** Bound: changes that wait for their turn; as many reads may wait besides. */
+  /** Bound: changes that wait for their turn, of the cluster and of clients each; as many reads may wait besides. */
   readonly max: number;
   readonly image: () => MetadataImage;
   readonly appliedEnd: () => number;
@@ -54,7 +56,7 @@ const answer = (error: OttlaError): Answer => ({ decision: refused(error), isRea
 
 export class Proposals {
   readonly #parts: ProposalsParts;
-  #waiting: Turn[] = [];
+  readonly #waiting: Readonly<Record<Wisher, Ring<Turn>>> = { cluster: new Ring(), client: new Ring() };
   #underWay: UnderWay | undefined;
   readonly #reads = new Map<number, Read>();
   #nextToken = 1;
@@ -66,16 +68,17 @@ export class Proposals {
   }
 
   get count(): number {
-    return this.#waiting.length + (this.#underWay === undefined ? 0 : 1);
+    return this.#waiting.cluster.length + this.#waiting.client.length + (this.#underWay === undefined ? 0 : 1);
   }
 
-  async propose(decide: Decide): Promise<Decision> {
+  async propose(decide: Decide, wisher: Wisher = "cluster"): Promise<Decision> {
     const fault = this.#faultNow();
     if (fault !== undefined) return refused(fault);
-    if (this.#waiting.length >= this.#parts.max)
-      return refused(new OttlaError("BUSY", `${this.#waiting.length} metadata changes wait`));
+    const waiting = this.#waiting[wisher];
+    if (waiting.length >= this.#parts.max)
+      return refused(new OttlaError("BUSY", `${waiting.length} metadata changes wait`));
     const { decision, isRead } = await new Promise<Answer>((resolve, reject) => {
-      this.#waiting.push({ decide, resolve, reject });
+      waiting.push({ decide, resolve, reject });
       this.pump();
     });
     if (!isRead || mutant("M38a")) return decision;
@@ -111,7 +114,7 @@ export class Proposals {
     this.#isPumping = true;
     try {
       while (this.#underWay === undefined) {
-        const turn = this.#waiting.shift();
+        const turn = this.#waiting.cluster.shift() ?? this.#waiting.client.shift();
         if (turn === undefined) break;
         this.#take(turn);
       }

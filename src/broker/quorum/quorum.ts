@@ -45,6 +45,7 @@ import type {
   QuorumListener,
   QuorumOptions,
   QuorumStatus,
+  Wisher,
 } from "./types.ts";
 import { helloBefore, helloOf } from "./voter-hello.ts";
 import { atMost, Waiting } from "./waiting.ts";
@@ -208,8 +209,8 @@ class Quorum implements HostedQuorum {
     if (failure !== undefined) this.#deps.timers.defer(() => listener.onFailed(failure));
   }
 
-  propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
-    return this.#proposals.propose(decide);
+  propose(decide: (image: MetadataImage) => Decision, wisher?: Wisher): Promise<Decision> {
+    return this.#proposals.propose(decide, wisher);
   }
 
   barrier(): Promise<OttlaError | null> {

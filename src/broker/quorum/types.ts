@@ -25,6 +25,9 @@ import type { RaftStore } from "../../storage/raft-types.ts";
 import type { PeerLinks } from "./peers.ts";
 import type { QuorumProbe } from "./probe.ts";
 
+/** Whose wish a change is: what the cluster needs for itself, to fence a dead broker say, goes before all that clients wish. */
+export type Wisher = "cluster" | "client";
+
 /** One step of the image. Entries without a command (starts of terms, configurations) are told too, with no records. */
 export interface Applied {
   readonly index: number;
@@ -99,11 +102,11 @@ export interface MetadataQuorum {
   listen(listener: QuorumListener): void;
 
   /**
-   * One decision after another on the applied image. Resolves when its command is committed and applied; a refusal or an empty decision once the
+   * One decision after another on the applied image, those for the cluster itself (default) before those of clients. Resolves when its command is committed and applied; a refusal or an empty decision once the
    * barrier was passed, so that it is never the word of a deposed leader. Never rejects: NOT_CONTROLLER, BUSY, STORAGE_FULL and
    * BROKER_NOT_AVAILABLE say that nothing was done, REQUEST_TIMED_OUT that nobody knows.
    */
-  propose(decide: (image: MetadataImage) => Decision): Promise<Decision>;
+  propose(decide: (image: MetadataImage) => Decision, wisher?: Wisher): Promise<Decision>;
   /** Linearizable read: null once this node is known to have led after the call and everything committed before it is applied. */
   barrier(): Promise<OttlaError | null>;
   /** Only on the controller. Bounded by `timeoutMs`; an unfinished addition goes on by itself, since leaders promote learners. */

@@ -65,6 +65,22 @@ describe("a change", () => {
     expect(state.appended).toBe(2);
   });
 
+  it("of the cluster itself goes before those of clients, however many wait, and has places of its own", async () => {
+    const { proposals, commit } = make(3);
+    const order: string[] = [];
+    const propose = (name: string, wisher: "cluster" | "client") =>
+      proposals.propose(() => (order.push(name), ACCEPT), wisher);
+    const calls = ["a", "b", "c", "d"].map((name) => propose(name, "client"));
+    expect(await propose("e", "client")).toMatchObject({ error: "BUSY" });
+    calls.push(propose("fence", "cluster"), propose("elect", "cluster"));
+    for (let index = 0; index < 6; index++) {
+      commit(index);
+      await settled();
+    }
+    await Promise.all(calls);
+    expect(order).toEqual(["a", "fence", "elect", "b", "c", "d"]);
+  });
+
   it("is certainly not made: another leader's entry stands in its place", async () => {
     const { proposals, commit } = make();
     const change = proposals.propose(() => ACCEPT);
