@@ -5,7 +5,7 @@ import { killControllers, LIMITS } from "./cluster/controller-kills.ts";
 import { countOf, flagsOf } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
-const usage = "npx tsx scripts/controller-kills.ts [--kills N]";
+const usage = "npm run controller-kills -- [--kills N]";
 const kills = countOf(usage, "--kills", flagsOf(usage, { kills: { type: "string", default: "30" } }).kills);
 if (!Number.isInteger(kills) || kills < 1) throw new RangeError("--kills takes a number from 1 on");
 

@@ -1,13 +1,14 @@
 // Every crash of a storage trace: `npm run enumerate-crashes -- [--seed N] [--operations N] [--images N] [--subsets N]`.
 // Exits with 1 when a crash loses what was promised.
-import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import { enumerateCrashes } from "../src/sim/crash-enumerator.ts";
 import { recordStorageTrace } from "../src/sim/storage-trace.ts";
+import { flagsOf } from "./flags.ts";
 import { createSimHost, ENUMERATOR_CONFIG } from "./sim-host.ts";
 
-const { values } = parseArgs({
-  options: {
+const values = flagsOf(
+  "npm run enumerate-crashes -- [--seed N] [--operations N] [--images N] [--subsets N] [--mutant ID] [--least N]",
+  {
     seed: { type: "string", default: "1" },
     operations: { type: "string", default: "2000" },
     images: { type: "string", default: "1000000" },
@@ -16,7 +17,7 @@ const { values } = parseArgs({
     /** Distinct images that the run must reach to prove anything. */
     least: { type: "string", default: "10000" },
   },
-});
+);
 
 const host = await createSimHost();
 if (values.mutant !== undefined) activateMutants([values.mutant]);

@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { flagsOf } from "./flags.ts";
 
 const PROCESSES = 2;
 /** Apart from those that people try by hand, and apart from each other. */
@@ -11,8 +11,9 @@ const BASE = 1_000_000;
 const SLOTS = 1_000_000;
 const APART = 1_000;
 
-const { values } = parseArgs({
-  options: { count: { type: "string", default: "60" }, first: { type: "string" } },
+const values = flagsOf("npm run fresh-seeds -- [--count N] [--first SEED]", {
+  count: { type: "string", default: "60" },
+  first: { type: "string" },
 });
 
 function firstOfCommit(): number {

@@ -3,14 +3,16 @@
 //   npm run mutants -- [--from SEED] [--only ID]   fresh seeds
 //   npm run mutants -- --known                     one stored seed each (and a few after it: a change of the code moves them)
 import { randomInt } from "node:crypto";
-import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
+import { flagsOf } from "./flags.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
 import { KNOWN_BUDGET, knownScene, MUTANTS, type MutantPlan } from "./mutant-plans.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
 
-const { values } = parseArgs({
-  options: { from: { type: "string" }, only: { type: "string" }, known: { type: "boolean", default: false } },
+const values = flagsOf("npm run mutants -- [--known | --from SEED] [--only ID]", {
+  from: { type: "string" },
+  only: { type: "string" },
+  known: { type: "boolean", default: false },
 });
 
 interface Outcome {

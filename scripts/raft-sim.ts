@@ -1,19 +1,17 @@
 // The simulator of the Raft core alone, from the command line.
 //   npx tsx scripts/raft-sim.ts --seed N [--trace] [--mutant ID]
 //   npx tsx scripts/raft-sim.ts --seeds A..B [--mutant ID]     exits with 1 on any failure
-import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import { NAMED_RAFT_STATES, type RaftSeedResult, runRaftSeed } from "../src/sim/raft/run-raft-seed.ts";
+import { flagsOf } from "./flags.ts";
 
 /** One seed in this many runs twice and must give the same hash. */
 const REPEAT_EVERY = 20;
-const { values } = parseArgs({
-  options: {
-    seed: { type: "string" },
-    seeds: { type: "string" },
-    trace: { type: "boolean", default: false },
-    mutant: { type: "string" },
-  },
+const values = flagsOf("npm run raft-sim -- [--seed N | --seeds A..B] [--trace] [--mutant ID]", {
+  seed: { type: "string" },
+  seeds: { type: "string" },
+  trace: { type: "boolean", default: false },
+  mutant: { type: "string" },
 });
 
 const replayCommand = (seed: number): string =>

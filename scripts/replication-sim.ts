@@ -2,23 +2,21 @@
 //   npx tsx scripts/replication-sim.ts --seed N [--trace] [--mutant ID]
 //   npx tsx scripts/replication-sim.ts --seeds A..B [--mutant ID]     exits with 1 on any failure
 import { cpuUsage } from "node:process";
-import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import {
   NAMED_REPLICATION_STATES,
   type ReplicationSeedResult,
   runReplicationSeed,
 } from "../src/sim/replication/run-replication-seed.ts";
+import { flagsOf } from "./flags.ts";
 
 /** One seed in this many runs twice and must give the same hash. */
 const REPEAT_EVERY = 20;
-const { values } = parseArgs({
-  options: {
-    seed: { type: "string" },
-    seeds: { type: "string" },
-    trace: { type: "boolean", default: false },
-    mutant: { type: "string" },
-  },
+const values = flagsOf("npm run replication-sim -- [--seed N | --seeds A..B] [--trace] [--mutant ID]", {
+  seed: { type: "string" },
+  seeds: { type: "string" },
+  trace: { type: "boolean", default: false },
+  mutant: { type: "string" },
 });
 
 const replayCommand = (seed: number): string =>

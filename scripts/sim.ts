@@ -5,12 +5,12 @@
 //   npm run sim -- --seeds A..B [--mutant ID] [--canary]   many; exits with 1 on any failure
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { activateMutants } from "../src/base/mutant.ts";
 import { parseReduction, reduced } from "../src/sim/reduction.ts";
 import type { SeedResult } from "../src/sim/run-seed.ts";
 import { NAMED_STATES } from "../src/sim/marks.ts";
 import type { TraceEvent } from "../src/sim/world.ts";
+import { flagsOf } from "./flags.ts";
 import { createSimHost, type SimHost } from "./sim-host.ts";
 import { faultOf, runGuarded } from "./sim-run.ts";
 import { shrinkSeed } from "./sim-shrink.ts";
@@ -21,8 +21,9 @@ const REPEAT_EVERY = 20;
 const CONTROLLER_MOVES_IN = 0.8;
 /** In so many of the seeds whose partitions may have several replicas another replica must have led at least once. */
 const LEADERS_MOVE_IN = 0.8;
-const { values } = parseArgs({
-  options: {
+const values = flagsOf(
+  "npm run sim -- [--seed N | --seeds A..B] [--trace] [--shrink] [--reduced SCENARIO] [--mutant ID] [--canary] [--hash-only]",
+  {
     seed: { type: "string" },
     seeds: { type: "string" },
     trace: { type: "boolean", default: false },
@@ -32,7 +33,7 @@ const { values } = parseArgs({
     canary: { type: "boolean", default: false },
     "hash-only": { type: "boolean", default: false },
   },
-});
+);
 
 function printTrace(event: TraceEvent): void {
   const size = event.sizeBytes === 0 ? "" : ` ${event.sizeBytes} bytes`;

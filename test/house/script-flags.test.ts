@@ -15,15 +15,22 @@ const run = (script: string, ...flags: readonly string[]): Promise<Ended> =>
     );
   });
 
-it.each(["failover", "demo", "leader-kills", "controller-kills", "fuzz"])(
-  "%s --help",
-  { timeout: 60_000 },
-  async (script) => {
-    const { exitCode, stdout, stderr } = await run(script, "--help");
-    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-    expect(stdout).toMatch(/^usage: np(m run|x tsx) .*\[--/);
-  },
-);
+const SCRIPTS = [
+  "failover",
+  "demo",
+  "leader-kills",
+  "controller-kills",
+  "fuzz",
+  "fresh-seeds",
+  "mutants",
+  "enumerate-crashes",
+];
+
+it.each([...SCRIPTS, "sim", "raft-sim", "replication-sim"])("%s --help", { timeout: 60_000 }, async (script) => {
+  const { exitCode, stdout, stderr } = await run(script, "--help");
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+  expect(stdout).toMatch(/^usage: npm run .*\[--/);
+});
 
 it.each([
   ["failover", "--nonsense", "Unknown option '--nonsense'"],
