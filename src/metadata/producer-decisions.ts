@@ -59,7 +59,7 @@ export function decideNamedProducer(image: MetadataImage, wish: NamedProducerWis
   if (!isNew && known !== undefined && known.fromId === producerId && known.fromEpoch === producerEpoch)
     return { decision: accepted(), granted: known };
   if (!isNew && (known?.producerId !== producerId || known.producerEpoch !== producerEpoch))
-    return no("PRODUCER_FENCED", `producer ${name} is in use by another process`);
+    return no("PRODUCER_FENCED", known === undefined ? `there is no producer ${name}` : `producer ${name} has gone on`);
   let forgets: string | null = null;
   if (known === undefined) {
     const room = roomFor(image, wish);

@@ -101,6 +101,10 @@ describe("usage errors end with 2 and one line with a hint", () => {
       "error[USAGE]: missing required argument 'name'\nhint: add --help to see what the command takes\n",
     ],
     [["consume", "t", "--ofset", "3"], "error[USAGE]: unknown option '--ofset'\nhint: did you mean --offset?\n"],
+    [
+      ["produce", "t", "--producer-name", "n".repeat(250)],
+      "error[USAGE]: --producer-name takes 1 to 249 characters, none of them a control character\n",
+    ],
     [["produce", "t", "--acks", "2"], 'error[USAGE]: --acks takes 0, 1 or all, not "2"\n'],
     [["produce", "t", "-z", "brotli"], 'error[USAGE]: -z takes none, gzip, snappy, lz4, zstd, not "brotli"\n'],
     [["consume", "t", "-o", "soon"], /^error\[USAGE\]: -o takes start, end,.* not "soon"\n$/],
