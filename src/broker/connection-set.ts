@@ -10,6 +10,8 @@ const PEER_PLACES_MAX = 128;
 /** And the share of all places that they never leave less than. */
 const PEER_SHARE = 1 / 4;
 /** As nodes call themselves in their Hello. */
+/** What a node calls itself in its Hello to another. */
+export const nodeName = (nodeId: number): string => `node ${nodeId}`;
 const NODE_NAME = /^node (\d{1,5})$/;
 
 export interface ConnectionSetDeps {

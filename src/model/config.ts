@@ -213,7 +213,12 @@ export const brokerConfigSchema = z.strictObject({
     4 * GiB,
     "A snapshot of the metadata is taken when its log has grown by this much.",
   ),
-  "controller.proposals.max": count(1_000, 1, 1_000_000, "Bound: metadata changes waiting at the controller."),
+  "controller.proposals.max": count(
+    1_000,
+    1,
+    1_000_000,
+    "Bound: metadata changes of clients waiting at the controller, at most an eighth of one connection, and as many of the cluster's own, which go first.",
+  ),
 });
 
 export type BrokerConfig = Readonly<z.infer<typeof brokerConfigSchema>>;

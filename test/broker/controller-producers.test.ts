@@ -12,7 +12,7 @@ afterEach(() => activateMutants([]));
 /** What became of it by now: "-", the epoch, or the error. */
 function asked(bench: Bench, name: string, timeoutMs = 10_000, present = BEGIN): { outcome: string } {
   const call = { outcome: "-" };
-  bench.controller.initProducer({ name, ...present }, timeoutMs).then(
+  bench.controller.initProducer({ name, ...present }, timeoutMs, "a connection").then(
     ({ producerEpoch }) => {
       call.outcome = `epoch ${producerEpoch}`;
     },
@@ -81,48 +81,6 @@ describe("a name is given", () => {
   });
 });
 
-describe("many names at once", () => {
-  test("are given 32 at a time, so that other changes need not wait behind them all", async () => {
-    const bench = await active(1, 2);
-    const calls = Array.from({ length: 100 }, (_, index) => asked(bench, `n${index}`));
-    for (const records of [32, 32, 32, 4]) {
-      await bench.world.runFor(1);
-      expect(bench.decided()).toEqual(Array(records).fill("named-producer"));
-      await bench.beat(2);
-    }
-    await bench.world.runFor(1);
-    expect(new Set(calls.map(({ outcome }) => outcome))).toEqual(new Set(["epoch 0"]));
-  });
-
-  test("and not at all to who has waited too long for a turn, or asks when 2,000 wait", async () => {
-    const bench = await active(1, 2);
-    const calls = Array.from({ length: 2_001 }, (_, index) => asked(bench, `n${index}`, 500));
-    await bench.world.runFor(1);
-    expect(calls.map(({ outcome }) => outcome).filter((outcome) => outcome !== "-")).toEqual(["BUSY"]);
-    await bench.world.runFor(600);
-    expect(bench.decided()).toHaveLength(32);
-    expect(calls.filter(({ outcome }) => outcome === "REQUEST_TIMED_OUT")).toHaveLength(2_000);
-    const later = asked(bench, "later");
-    await bench.world.runFor(1);
-    await bench.beat(2);
-    expect(later.outcome).toBe("epoch 0");
-  });
-});
-
-test("blocks of ids that are asked for by the hundred do not fill the queue of changes", async () => {
-  const bench = await active(1, 2);
-  const { nodeId, brokerEpoch } = bench.heartbeatOf(2);
-  const calls = Array.from({ length: 300 }, () =>
-    bench.controller.allocateProducerIds({ nodeId, brokerEpoch }).then(
-      () => "given",
-      (thrown: unknown) => asOttlaError(thrown).code,
-    ),
-  );
-  const outcomes = await Promise.all(calls);
-  expect(outcomes.filter((outcome) => outcome === "given")).toHaveLength(100);
-  expect(outcomes.filter((outcome) => outcome === "BUSY")).toHaveLength(200);
-});
-
 describe("a broker that was fenced", () => {
   async function lateBroker(): Promise<{ bench: Bench; fencedEnd: number }> {
     const bench = await active(1, 2);
@@ -171,4 +129,23 @@ test("P-17: a block of ids is of the broker's present epoch", async () => {
   await expect(bench.controller.allocateProducerIds({ nodeId, brokerEpoch: 99 })).rejects.toMatchObject({
     code: "STALE_BROKER_EPOCH",
   });
+});
+
+test("one block at a time is made for a broker; who does not know its epoch takes nothing of its place", async () => {
+  const bench = await active(1, 2);
+  const { nodeId, brokerEpoch } = bench.heartbeatOf(2);
+  const own = bench.heartbeatOf(1);
+  const ask = (of: { readonly nodeId: typeof nodeId; readonly brokerEpoch: number }) =>
+    bench.controller.allocateProducerIds({ nodeId: of.nodeId, brokerEpoch: of.brokerEpoch }).then(
+      ({ firstId }) => firstId,
+      (thrown: unknown) => asOttlaError(thrown).code,
+    );
+  const asked = [
+    ask({ nodeId, brokerEpoch: 99 }),
+    ask({ nodeId, brokerEpoch }),
+    ask({ nodeId, brokerEpoch }),
+    ask(own),
+  ];
+  expect(await Promise.all(asked)).toEqual(["STALE_BROKER_EPOCH", 0, "BUSY", 1_000]);
+  expect(await ask({ nodeId, brokerEpoch })).toBe(2_000);
 });

@@ -28,7 +28,7 @@ import type {
 } from "../../wire/native/replication-apis.ts";
 import type { OwnReplica } from "../own-replica.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
-import type { Applied, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
+import type { Applied, ChangeSource, MetadataQuorum, QuorumListener } from "../quorum/types.ts";
 import { type BalanceOptions, Balancer } from "./balancer.ts";
 import { AppliedEnds } from "./applied-ends.ts";
 import { Damages } from "./damages.ts";
@@ -162,10 +162,10 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
     return this.refusal() ?? (await this.#deps.quorum.barrier());
   }
 
-  /** What a client wishes. */
-  propose(decide: (image: MetadataImage) => Decision): Promise<Decision> {
+  /** What a client asks for. */
+  propose(decide: (image: MetadataImage) => Decision, source: ChangeSource): Promise<Decision> {
     const refusal = this.refusal();
-    if (refusal === undefined) return this.#deps.quorum.propose(decide, "client");
+    if (refusal === undefined) return this.#deps.quorum.propose(decide, source);
     return Promise.resolve({ kind: "refused", error: refusal.code, message: refusal.message });
   }
 
@@ -184,9 +184,13 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   }
 
   /** Rejects with OttlaError. `members`: of the quorum, at the moment of the decision. */
-  async unregister(request: UnregisterBrokerRequest, members: () => readonly NodeId[]): Promise<void> {
+  async unregister(
+    request: UnregisterBrokerRequest,
+    members: () => readonly NodeId[],
+    source: ChangeSource,
+  ): Promise<void> {
     this.#assertActive();
-    await this.#registrations.unregister(request, members);
+    await this.#registrations.unregister(request, members, source);
     this.#balancer.forget(request.nodeId);
     this.#wantBrokers();
   }
@@ -198,9 +202,9 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   }
 
   /** Rejects with OttlaError. */
-  async electLeaders(request: ElectLeadersRequest): Promise<ElectLeadersResponse> {
+  async electLeaders(request: ElectLeadersRequest, source?: ChangeSource): Promise<ElectLeadersResponse> {
     this.#assertActive();
-    return this.#elections.elect(request);
+    return this.#elections.elect(request, source);
   }
 
   /** Rejects with OttlaError. */
@@ -210,9 +214,9 @@ export class Controller implements Pick<QuorumListener, "onApplied" | "onControl
   }
 
   /** Rejects with OttlaError. */
-  async initProducer(request: NamedInit, timeoutMs: number): Promise<InitProducerIdResponse> {
+  async initProducer(request: NamedInit, timeoutMs: number, source: ChangeSource): Promise<InitProducerIdResponse> {
     this.#assertActive();
-    return this.#producers.init(request, timeoutMs);
+    return this.#producers.init(request, timeoutMs, source);
   }
 
   onControllerChanged(isController: boolean): void {

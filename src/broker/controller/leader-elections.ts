@@ -6,7 +6,7 @@ import type { NodeId } from "../../model/ids.ts";
 import type { Logger } from "../../ports/logger.ts";
 import { FIELD_LIMITS } from "../../wire/native/layout.ts";
 import type { ElectLeadersRequest, ElectLeadersResponse } from "../../wire/native/replication-apis.ts";
-import type { MetadataQuorum } from "../quorum/types.ts";
+import type { ChangeSource, MetadataQuorum } from "../quorum/types.ts";
 import { ReplicaSurvey, type ReplicaSurveyDeps } from "./replica-survey.ts";
 
 export interface LeaderElectionsDeps {
@@ -31,7 +31,7 @@ export class LeaderElections {
   }
 
   /** Rejects with OttlaError; some may have been elected then. */
-  async elect(request: ElectLeadersRequest): Promise<ElectLeadersResponse> {
+  async elect(request: ElectLeadersRequest, source?: ChangeSource): Promise<ElectLeadersResponse> {
     const { quorum } = this.#deps;
     const stale = await quorum.barrier();
     if (stale !== null) throw stale;
@@ -40,7 +40,7 @@ export class LeaderElections {
     const entries: Entry[] = [];
     let omitted = 0;
     for (let from = 0; from < wanted.length; from += AT_ONCE) {
-      for (const entry of await this.#electSome(request, wanted.slice(from, from + AT_ONCE))) {
+      for (const entry of await this.#electSome(request, wanted.slice(from, from + AT_ONCE), source)) {
         if (!isNamed && entry.error === "ELECTION_NOT_NEEDED") continue;
         if (entries.length < FIELD_LIMITS.ELECTED) entries.push(entry);
         else omitted++;
@@ -52,6 +52,7 @@ export class LeaderElections {
   async #electSome(
     { kind, nodeId, isForced }: ElectLeadersRequest,
     places: readonly (PartitionRef & { readonly topic: string })[],
+    source: ChangeSource | undefined,
   ): Promise<readonly Entry[]> {
     const { quorum, isDamaged } = this.#deps;
     const survey = new ReplicaSurvey(this.#deps.survey);
@@ -70,7 +71,7 @@ export class LeaderElections {
       });
       verdicts = decided.verdicts;
       return decided.decision;
-    });
+    }, source);
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
     if (kind === "unclean") this.#tellUnclean(decision, places, verdicts);
     return places.map(({ topicId, topic, partition }, at) => {

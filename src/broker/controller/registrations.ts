@@ -22,7 +22,7 @@ import type {
   UnregisterBrokerRequest,
 } from "../../wire/native/quorum-apis.ts";
 import type { PeerLinks } from "../quorum/peers.ts";
-import type { MetadataQuorum } from "../quorum/types.ts";
+import type { ChangeSource, MetadataQuorum } from "../quorum/types.ts";
 import type { AppliedEnds } from "./applied-ends.ts";
 import type { Damages } from "./damages.ts";
 import type { Departures } from "./departures.ts";
@@ -143,10 +143,16 @@ export class Registrations {
     );
   }
 
-  async unregister({ nodeId, isForced }: UnregisterBrokerRequest, members: () => readonly NodeId[]): Promise<void> {
+  async unregister(
+    { nodeId, isForced }: UnregisterBrokerRequest,
+    members: () => readonly NodeId[],
+    source: ChangeSource,
+  ): Promise<void> {
     const { quorum, sessions, logger } = this.#deps;
-    const decision = await quorum.propose((image) =>
-      decideUnregistration(image, { nodeId, isForced, members: members(), hasLiveSession: sessions.isLive(nodeId) }),
+    const decision = await quorum.propose(
+      (image) =>
+        decideUnregistration(image, { nodeId, isForced, members: members(), hasLiveSession: sessions.isLive(nodeId) }),
+      source,
     );
     if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
     this.#deps.damages.forget(nodeId);

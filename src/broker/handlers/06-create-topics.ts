@@ -8,6 +8,7 @@ import { UUID_BYTES, uuidFromBytes, type TopicId } from "../../model/ids.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { type Decision, decideTopic, type TopicContext } from "../../metadata/controller.ts";
 import type { API, CreateTopicsRequest, CreateTopicsResponse } from "../../wire/native/apis.ts";
+import type { ChangeSource } from "../quorum/types.ts";
 import type { Request } from "../request.ts";
 import { Once } from "../request-once.ts";
 import type { Services } from "../services.ts";
@@ -27,7 +28,12 @@ export async function handleCreateTopics(
   for (const wish of wishes) {
     const isLate = request.isPastDeadline(services.clock.monoMs());
     if (isLate) topics.push(refused(wish, "BUSY", "the request's time was up before its turn came"));
-    else topics.push(validateOnly ? await validate(services, wish) : await create(services, wish, once));
+    else
+      topics.push(
+        validateOnly
+          ? await validate(services, wish)
+          : await create(services, wish, { once, source: request.connection }),
+      );
   }
   request.respond({ topics });
 }
@@ -39,10 +45,15 @@ async function validate(services: Services, wish: Wish): Promise<Answer> {
   return answerOf(wish, decideTopic(services.quorum.image, wish, contextOf(services)));
 }
 
-async function create(services: Services, wish: Wish, once: Once): Promise<Answer> {
+async function create(
+  services: Services,
+  wish: Wish,
+  { once, source }: { readonly once: Once; readonly source: ChangeSource },
+): Promise<Answer> {
   const context = contextOf(services);
-  const decision = await services.controller.propose((image) =>
-    once.decide(image, () => decideTopic(image, wish, context)),
+  const decision = await services.controller.propose(
+    (image) => once.decide(image, () => decideTopic(image, wish, context)),
+    source,
   );
   if (once.isRepeated) return createdBefore(services, wish, once.topicId);
   const answer = answerOf(wish, decision);

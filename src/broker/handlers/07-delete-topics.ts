@@ -5,6 +5,7 @@
 // is asked for again is answered as done.
 import { decideDeletion } from "../../metadata/controller.ts";
 import type { API, DeleteTopicsResponse } from "../../wire/native/apis.ts";
+import type { ChangeSource } from "../quorum/types.ts";
 import type { Request } from "../request.ts";
 import { Once } from "../request-once.ts";
 import type { Services } from "../services.ts";
@@ -25,14 +26,18 @@ export async function handleDeleteTopics(
     topics.push(
       isLate
         ? { name, error: "BUSY", message: "the request's time was up before its turn came" }
-        : await mark(services, name, once),
+        : await mark(services, name, { once, source: request.connection }),
     );
   }
   request.respond({ topics });
 }
 
-async function mark({ controller }: Services, name: string, once: Once): Promise<Answer> {
-  const decision = await controller.propose((image) => once.decide(image, () => decideDeletion(image, name)));
+async function mark(
+  { controller }: Services,
+  name: string,
+  { once, source }: { readonly once: Once; readonly source: ChangeSource },
+): Promise<Answer> {
+  const decision = await controller.propose((image) => once.decide(image, () => decideDeletion(image, name)), source);
   if (decision.kind === "refused") return { name, error: decision.error, message: decision.message };
   return { name, error: "NONE", message: null };
 }

@@ -23,7 +23,7 @@ export async function handleAlterConfigs(
   const decide = (image: MetadataImage) => decisionOf(image, request.body);
   const decision = validateOnly
     ? decide(quorum.image)
-    : await controller.propose((image) => once.decide(image, decide));
+    : await controller.propose((image) => once.decide(image, decide), request.connection);
   if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
   request.respond({ metadataEnd: quorum.image.endOffset });
 }

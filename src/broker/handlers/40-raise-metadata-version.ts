@@ -16,7 +16,7 @@ export async function handleRaiseMetadataVersion(
   const decision = await controllerOf(node).propose((image) => {
     const members = quorumOf(node).status.voters.map(({ nodeId }) => nodeId);
     return decideMetadataVersion(image, { version, supported: node.metadataVersions, members });
-  });
+  }, request.connection);
   if (decision.kind === "refused") throw new OttlaError(decision.error, decision.message);
   request.respond({});
 }

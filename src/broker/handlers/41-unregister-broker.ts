@@ -12,6 +12,6 @@ export async function handleUnregisterBroker(
   request: Request<typeof API.UNREGISTER_BROKER>,
 ): Promise<void> {
   const members = () => quorumOf(node).status.voters.map(({ nodeId }) => nodeId);
-  await controllerOf(node).unregister(request.body, members);
+  await controllerOf(node).unregister(request.body, members, request.connection);
   request.respond({});
 }

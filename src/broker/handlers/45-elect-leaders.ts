@@ -11,5 +11,5 @@ export async function handleElectLeaders(
   node: NodeServices,
   request: Request<typeof API.ELECT_LEADERS>,
 ): Promise<void> {
-  request.respond(await controllerOf(node).electLeaders(request.body));
+  request.respond(await controllerOf(node).electLeaders(request.body, request.connection));
 }

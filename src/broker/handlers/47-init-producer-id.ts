@@ -12,7 +12,10 @@ export async function handleInitProducerId(
 ): Promise<void> {
   const { name, ...present } = request.body;
   const timeoutMs = request.waitBudgetMs(services.config["request.timeout.ms"]);
-  if (name !== null) return request.respond(await services.controller.initProducer({ name, ...present }, timeoutMs));
+  if (name !== null) {
+    const wish = { name, ...present };
+    return request.respond(await services.controller.initProducer(wish, timeoutMs, request.connection));
+  }
   if (present.producerId >= 0 || present.producerEpoch >= 0)
     return request.fail("INVALID_REQUEST", "an id without a name goes on in a new epoch by itself");
   request.respond({ producerId: await services.producerIds.next(timeoutMs), producerEpoch: 0 });

@@ -8,10 +8,11 @@ import type { MetadataRecord } from "../../metadata/records.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { ReadResult, RequestResult } from "../../raft/types.ts";
 import type { Entry, ProposeResult } from "../../raft/types.ts";
-import type { Wisher } from "./types.ts";
+import { FairQueue } from "./fair-queue.ts";
+import type { ChangeSource } from "./types.ts";
 
 export interface ProposalsParts {
-  /** Bound: changes that wait for their turn, of the cluster and of clients each; as many reads may wait besides. */
+  /** Bound: changes of clients that wait for their turn; as many reads may wait besides, and as many of both that are the cluster's own. */
   readonly max: number;
   readonly image: () => MetadataImage;
   readonly appliedEnd: () => number;
@@ -53,10 +54,13 @@ interface Read {
 
 const refused = (error: OttlaError): Decision => ({ kind: "refused", error: error.code, message: error.message });
 const answer = (error: OttlaError): Answer => ({ decision: refused(error), isRead: false });
+const tooMany = (count: number): Answer => answer(new OttlaError("BUSY", `${count} metadata changes wait`));
 
 export class Proposals {
   readonly #parts: ProposalsParts;
-  readonly #waiting: Readonly<Record<Wisher, Ring<Turn>>> = { cluster: new Ring(), client: new Ring() };
+  /** Fencing, elections, ISRs, registrations: a cluster that cannot change these loses its leaders, whatever clients wish. */
+  readonly #own = new Ring<Turn>();
+  readonly #clients: FairQueue<Turn>;
   #underWay: UnderWay | undefined;
   readonly #reads = new Map<number, Read>();
   #nextToken = 1;
@@ -65,32 +69,46 @@ export class Proposals {
 
   constructor(parts: ProposalsParts) {
     this.#parts = parts;
+    this.#clients = new FairQueue(parts.max);
   }
 
   get count(): number {
-    return this.#waiting.cluster.length + this.#waiting.client.length + (this.#underWay === undefined ? 0 : 1);
+    return this.#own.length + this.#clients.length + (this.#underWay === undefined ? 0 : 1);
   }
 
-  async propose(decide: Decide, wisher: Wisher = "cluster"): Promise<Decision> {
+  /** Without a source: the cluster's own. */
+  async propose(decide: Decide, source?: ChangeSource): Promise<Decision> {
     const fault = this.#faultNow();
     if (fault !== undefined) return refused(fault);
-    const waiting = this.#waiting[wisher];
-    if (waiting.length >= this.#parts.max)
-      return refused(new OttlaError("BUSY", `${waiting.length} metadata changes wait`));
     const { decision, isRead } = await new Promise<Answer>((resolve, reject) => {
-      waiting.push({ decide, resolve, reject });
+      this.#enter({ decide, resolve, reject }, source);
       this.pump();
     });
     if (!isRead || mutant("M38a")) return decision;
-    const stale = await this.barrier();
+    const stale = await this.#read(source === undefined ? 2 * this.#parts.max : this.#parts.max);
     return stale === null ? decision : refused(stale);
   }
 
+  #enter(turn: Turn, source: ChangeSource | undefined): void {
+    if (source === undefined || mutant("Q18-fifo")) {
+      if (this.#own.length < this.#parts.max) this.#own.push(turn);
+      else turn.resolve(tooMany(this.#own.length));
+      return;
+    }
+    const entered = this.#clients.push(source, turn);
+    if (entered.kind === "refused") turn.resolve(tooMany(this.#clients.length));
+    else if (entered.kind === "put off") entered.item.resolve(tooMany(this.#clients.length));
+  }
+
   barrier(): Promise<OttlaError | null> {
+    return this.#read(this.#parts.max);
+  }
+
+  #read(max: number): Promise<OttlaError | null> {
     if (mutant("M38c")) return Promise.resolve(null);
     const fault = this.#faultNow();
     if (fault !== undefined) return Promise.resolve(fault);
-    if (this.#reads.size >= this.#parts.max) return Promise.resolve(new OttlaError("BUSY", "too many reads wait"));
+    if (this.#reads.size >= max) return Promise.resolve(new OttlaError("BUSY", "too many reads wait"));
     return new Promise((resolve) => {
       const token = this.#nextToken++;
       this.#reads.set(token, { resolve, end: undefined });
@@ -114,7 +132,7 @@ export class Proposals {
     this.#isPumping = true;
     try {
       while (this.#underWay === undefined) {
-        const turn = this.#waiting.cluster.shift() ?? this.#waiting.client.shift();
+        const turn = this.#own.shift() ?? this.#clients.shift();
         if (turn === undefined) break;
         this.#take(turn);
       }

@@ -39,13 +39,13 @@ import { roleOf, troubleOf, votersOf } from "./status.ts";
 import type {
   Applied,
   ChangeOutcome,
+  ChangeSource,
   HostedQuorum,
   QuorumChange,
   QuorumDeps,
   QuorumListener,
   QuorumOptions,
   QuorumStatus,
-  Wisher,
 } from "./types.ts";
 import { helloBefore, helloOf } from "./voter-hello.ts";
 import { atMost, Waiting } from "./waiting.ts";
@@ -209,8 +209,8 @@ class Quorum implements HostedQuorum {
     if (failure !== undefined) this.#deps.timers.defer(() => listener.onFailed(failure));
   }
 
-  propose(decide: (image: MetadataImage) => Decision, wisher?: Wisher): Promise<Decision> {
-    return this.#proposals.propose(decide, wisher);
+  propose(decide: (image: MetadataImage) => Decision, source?: ChangeSource): Promise<Decision> {
+    return this.#proposals.propose(decide, source);
   }
 
   barrier(): Promise<OttlaError | null> {

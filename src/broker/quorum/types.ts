@@ -25,9 +25,6 @@ import type { RaftStore } from "../../storage/raft-types.ts";
 import type { PeerLinks } from "./peers.ts";
 import type { QuorumProbe } from "./probe.ts";
 
-/** Whose wish a change is: what the cluster needs for itself, to fence a dead broker say, goes before all that clients wish. */
-export type Wisher = "cluster" | "client";
-
 /** One step of the image. Entries without a command (starts of terms, configurations) are told too, with no records. */
 export interface Applied {
   readonly index: number;
@@ -88,6 +85,9 @@ export type ChangeOutcome =
   | { readonly kind: "done"; readonly configuration: Configuration }
   | { readonly kind: "refused"; readonly error: ErrorName; readonly message: string };
 
+/** Whose change it is. What clients ask for waits behind all of the cluster's own; each source of theirs has its turns and its share of the room. */
+export type ChangeSource = object | string;
+
 export interface MetadataQuorum {
   /** Committed and applied, on every node. Another object after a reset: never keep it over a turn. */
   readonly image: MetadataImage;
@@ -102,11 +102,11 @@ export interface MetadataQuorum {
   listen(listener: QuorumListener): void;
 
   /**
-   * One decision after another on the applied image, those for the cluster itself (default) before those of clients. Resolves when its command is committed and applied; a refusal or an empty decision once the
+   * One decision after another on the applied image. Resolves when its command is committed and applied; a refusal or an empty decision once the
    * barrier was passed, so that it is never the word of a deposed leader. Never rejects: NOT_CONTROLLER, BUSY, STORAGE_FULL and
-   * BROKER_NOT_AVAILABLE say that nothing was done, REQUEST_TIMED_OUT that nobody knows.
+   * BROKER_NOT_AVAILABLE say that nothing was done, REQUEST_TIMED_OUT that nobody knows. Without a source: the cluster's own.
    */
-  propose(decide: (image: MetadataImage) => Decision, wisher?: Wisher): Promise<Decision>;
+  propose(decide: (image: MetadataImage) => Decision, source?: ChangeSource): Promise<Decision>;
   /** Linearizable read: null once this node is known to have led after the call and everything committed before it is applied. */
   barrier(): Promise<OttlaError | null>;
   /** Only on the controller. Bounded by `timeoutMs`; an unfinished addition goes on by itself, since leaders promote learners. */

@@ -65,22 +65,6 @@ describe("a change", () => {
     expect(state.appended).toBe(2);
   });
 
-  it("of the cluster itself goes before those of clients, however many wait, and has places of its own", async () => {
-    const { proposals, commit } = make(3);
-    const order: string[] = [];
-    const propose = (name: string, wisher: "cluster" | "client") =>
-      proposals.propose(() => (order.push(name), ACCEPT), wisher);
-    const calls = ["a", "b", "c", "d"].map((name) => propose(name, "client"));
-    expect(await propose("e", "client")).toMatchObject({ error: "BUSY" });
-    calls.push(propose("fence", "cluster"), propose("elect", "cluster"));
-    for (let index = 0; index < 6; index++) {
-      commit(index);
-      await settled();
-    }
-    await Promise.all(calls);
-    expect(order).toEqual(["a", "fence", "elect", "b", "c", "d"]);
-  });
-
   it("is certainly not made: another leader's entry stands in its place", async () => {
     const { proposals, commit } = make();
     const change = proposals.propose(() => ACCEPT);
@@ -136,6 +120,60 @@ describe("a change", () => {
     const next = proposals.propose(() => ACCEPT);
     commit(0);
     expect(await next).toEqual(ACCEPT);
+  });
+});
+
+describe("changes of the cluster and of clients", () => {
+  it("the cluster's own go first; then clients' in turn by source", async () => {
+    const { state, proposals, commit } = make(100);
+    const order: string[] = [];
+    const ask = (name: string, source?: string) =>
+      proposals.propose(() => {
+        order.push(name);
+        return ACCEPT;
+      }, source);
+    const changes = [ask("a1", "a"), ask("a2", "a"), ask("a3", "a"), ask("b1", "b"), ask("fence"), ask("elect")];
+    for (let at = 0; at < changes.length; at++) commit(at);
+    await Promise.all(changes);
+    expect(order).toEqual(["a1", "fence", "elect", "a2", "b1", "a3"]);
+    expect(state.appended).toBe(6);
+  });
+
+  it("clients that fill their room leave the cluster's alone, and the one with most is put off for others", async () => {
+    const { proposals, commit } = make(16);
+    const outcomes: string[] = [];
+    const ask = async (name: string, source?: string) => {
+      const decision = await proposals.propose(() => ACCEPT, source);
+      outcomes.push(`${name} ${decision.kind === "refused" ? decision.error : "done"}`);
+    };
+    const changes = [ask("first")];
+    for (let source = 0; source < 8; source++)
+      for (let at = 0; at < 3; at++) changes.push(ask(`c${source}-${at}`, `c${source}`));
+    await settled();
+    expect(outcomes, "two of each have their place").toEqual(
+      Array.from({ length: 8 }, (_, source) => `c${source}-2 BUSY`),
+    );
+    expect(proposals.count).toBe(17);
+    outcomes.length = 0;
+    changes.push(ask("other", "other"), ask("fence"));
+    await settled();
+    expect(outcomes).toEqual(["c0-1 BUSY"]);
+    for (let at = 0; at < 18; at++) commit(at);
+    await Promise.all(changes);
+    expect(outcomes.slice(0, 4)).toEqual(["c0-1 BUSY", "first done", "fence done", "c0-0 done"]);
+    expect(outcomes).toContain("other done");
+    expect(outcomes).toHaveLength(19);
+  });
+
+  it("reads of clients that fill their room leave that of the cluster's own", async () => {
+    const { state, proposals } = make(2);
+    const reads = [proposals.barrier(), proposals.barrier()];
+    expect(await proposals.propose(() => REFUSE, "a")).toMatchObject({ error: "BUSY" });
+    const own = proposals.propose(() => REFUSE);
+    await settled();
+    expect(state.reads).toHaveLength(3);
+    proposals.close();
+    await Promise.all([...reads, own]);
   });
 });
 
