@@ -206,6 +206,13 @@ describe("acks=1 of a partition with several replicas", () => {
     expect(several(leadership(4, 2), ...history, scan(10, [], 0))).toEqual([]);
   });
 
+  it("a leader of before may take one beside its successor, at an offset that was acknowledged with acks=all", () => {
+    const both = [sent(1, 5), ok(1, 6, 0), sent(2, 7, 1), ok(2, 8, 0)];
+    expect(several(leadership(4, 2), ...both)).toEqual([]);
+    expect(several(leadership(4), ...both)).toContain(1);
+    expect(several(leadership(4, 2), ...both, scan(10, [], 0))).toContain(1);
+  });
+
   it("acks=all is not excused by that", () => {
     expect(several(sent(1, 5), ok(1, 6, 0), leadership(7), scan(10, [], 0))).toEqual([1]);
   });
