@@ -1,7 +1,7 @@
 // What the kill tests share: a node whose journal and segments are small, a load on it, and the ledger of the load.
 import { expect } from "vitest";
 import { createRng, type Rng } from "../../src/base/rng.ts";
-import type { Acks, Client } from "../../src/client/types.ts";
+import type { Acks, BatchReport, Client } from "../../src/client/types.ts";
 import { connect } from "../../src/index.ts";
 import { doctored } from "./doctor.ts";
 import { Ledger, violationsOf } from "./ledger.ts";
@@ -96,6 +96,8 @@ export class Load {
   readonly #client: Client;
   readonly #acks: Acks;
   #sent: number;
+  /** Batches that took more than one attempt. */
+  sentAgain = 0;
 
   /** `firstNumber` keeps the values of several loads apart. */
   constructor(
@@ -112,7 +114,10 @@ export class Load {
 
   /** Ends when `signal` aborts and the last outcome is in the ledger. */
   async run(signal: AbortSignal): Promise<void> {
-    const options = { acks: this.#acks, lingerMs: 1, batchBytes: 16_384, deliveryTimeoutMs: 60_000 };
+    const onBatch = ({ attempts }: BatchReport): void => {
+      if (attempts > 1) this.sentAgain++;
+    };
+    const options = { acks: this.#acks, lingerMs: 1, batchBytes: 16_384, deliveryTimeoutMs: 60_000, onBatch };
     const producers = [
       this.#client.producer(options),
       this.#client.producer({ ...options, compression: "lz4" }),
