@@ -6,6 +6,8 @@ import { fileURLToPath } from "node:url";
 import { flagsOf } from "./flags.ts";
 
 const PROCESSES = 2;
+/** Of V8's young generation, in MiB: a seed makes much that dies at once; a fifth less processor time than with its default. */
+const YOUNG_MIB = 64;
 /** Apart from those that people try by hand, and apart from each other. */
 const BASE = 1_000_000;
 const SLOTS = 1_000_000;
@@ -31,7 +33,8 @@ console.log(`seeds ${first}..${first + count - 1}; again: npm run fresh-seeds --
 /** Ends with what it found; progress is for terminals. */
 async function run(from: number, to: number): Promise<number> {
   const script = fileURLToPath(new URL("sim.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--import", "tsx", script, "--seeds", `${from}..${to}`], {
+  const options = [`--max-semi-space-size=${YOUNG_MIB}`, "--import", "tsx"];
+  const child = spawn(process.execPath, [...options, script, "--seeds", `${from}..${to}`], {
     stdio: ["ignore", "inherit", "ignore"],
   });
   await once(child, "close");
