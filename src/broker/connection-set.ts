@@ -3,16 +3,13 @@ import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import type { MessageConnection } from "../ports/transport.ts";
 import { ClientConnection, type ConnectionHost } from "./connection.ts";
+import { NODE_NAME } from "./node-name.ts";
 
 const SWEEP_MS = 1_000;
 /** Most places that clients leave to other nodes: each has up to two connections to this one, and asks on a third now and then. */
 const PEER_PLACES_MAX = 128;
 /** And the share of all places that they never leave less than. */
 const PEER_SHARE = 1 / 4;
-/** As nodes call themselves in their Hello. */
-/** What a node calls itself in its Hello to another. */
-export const nodeName = (nodeId: number): string => `node ${nodeId}`;
-const NODE_NAME = /^node (\d{1,5})$/;
 
 export interface ConnectionSetDeps {
   readonly timers: Timers;

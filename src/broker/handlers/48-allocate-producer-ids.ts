@@ -4,7 +4,7 @@
 // register again. BUSY: another block for the same broker is under way.
 import type { API } from "../../wire/native/apis.ts";
 import { OttlaError } from "../../model/errors.ts";
-import { nodeName } from "../connection-set.ts";
+import { nodeName } from "../node-name.ts";
 import { controllerOf } from "../quorum-door.ts";
 import type { Request } from "../request.ts";
 import type { NodeServices } from "../services.ts";

@@ -7,6 +7,7 @@ import { backoffMs } from "../../link/backoff.ts";
 import { BrokerConnection } from "../../link/broker-connection.ts";
 import type { Logger } from "../../ports/logger.ts";
 import { type MessageTransport, TransportError } from "../../ports/transport.ts";
+import { nodeName } from "../node-name.ts";
 
 const BACKOFF = { firstMs: 20, longestMs: 1_000 };
 /** For the transport's connect and Hello together. */
@@ -185,7 +186,7 @@ export class PeerLink {
       events: { onClosed: (error) => this.#lost(connection, error), onDrain: () => undefined },
     });
     try {
-      const answer = await connection.hello(`node ${self}`, ATTEMPT_TIMEOUT_MS, software);
+      const answer = await connection.hello(nodeName(self), ATTEMPT_TIMEOUT_MS, software);
       const fault = this.#strangerAt(address, answer);
       if (fault !== undefined) throw fault;
       if (this.#isClosed || this.#current !== undefined) throw new OttlaError("CLOSED", "not needed any more");
@@ -210,7 +211,7 @@ export class PeerLink {
     if (clusterId === this.#context.clusterId()) return;
     alarms.after(ASK_AGAIN_MS, () => {
       if (this.#current !== connection) return;
-      connection.hello(`node ${self}`, ATTEMPT_TIMEOUT_MS, software).then(
+      connection.hello(nodeName(self), ATTEMPT_TIMEOUT_MS, software).then(
         (answer) => {
           const fault = this.#strangerAt(address, answer);
           if (fault !== undefined) void connection.close(fault);

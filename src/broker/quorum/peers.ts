@@ -10,6 +10,7 @@ import type { Logger } from "../../ports/logger.ts";
 import type { Timers } from "../../ports/timers.ts";
 import type { MessageTransport } from "../../ports/transport.ts";
 import type { ApiKey, ApiTypes, HelloResponse } from "../../wire/native/apis.ts";
+import { nodeName } from "../node-name.ts";
 import { type AttemptOutcome, PeerLink, type PeerLinkContext } from "./peer-link.ts";
 
 export interface PeerLinksParts {
@@ -156,7 +157,7 @@ export class PeerLinks {
       const opened = await transport.connect(address);
       const events = { onClosed: () => undefined, onDrain: () => undefined };
       connection = new BrokerConnection(opened, { alarms: this.#alarms, events });
-      return connection.hello(`node ${self}`, timeoutMs, software);
+      return connection.hello(nodeName(self), timeoutMs, software);
     })();
     // One that comes too late is closed all the same.
     const ended = () => void connection?.close(new OttlaError("CLOSED", "answered"));
