@@ -163,9 +163,11 @@ export class ImageTables {
 
   /** The whole image: equal images are equal bytes (invariant 39). */
   encode(): Uint8Array {
-    const { producers } = this;
-    const producerIds = { nextId: producers.nextId, nextNamedId: producers.nextNamedId, named: [...producers.named] };
-    return encodeSnapshot({ ...this.#small(), producerIds, topics: this.#sorted().map(({ topic }) => topic) });
+    return encodeSnapshot({
+      ...this.#small(),
+      producerIds: this.producers.parts,
+      topics: this.#sorted().map(({ topic }) => topic),
+    });
   }
 
   /**

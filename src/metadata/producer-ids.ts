@@ -24,7 +24,6 @@ export class ProducerIds {
   readonly #byName = new Map<string, NamedProducerImage>();
   /** Of named ones only: for every produced batch one look. */
   readonly #epochs = new Map<number, number>();
-  #text: string | undefined;
   #hash: string | undefined;
 
   get nextId(): number {
@@ -91,19 +90,17 @@ export class ProducerIds {
     this.#nextNamedId = nextNamedId;
   }
 
-  /** As it stands in a snapshot. */
-  get text(): string {
-    this.#text ??= producerIdsText({ nextId: this.#nextId, nextNamedId: this.#nextNamedId, named: [...this.named] });
-    return this.#text;
+  get parts(): ProducerIdsParts {
+    return { nextId: this.#nextId, nextNamedId: this.#nextNamedId, named: [...this.named] };
   }
 
+  /** Of its text in a snapshot. */
   get hash(): string {
-    this.#hash ??= new StateHash().add(this.text).hex;
+    this.#hash ??= new StateHash().add(producerIdsText(this.parts)).hex;
     return this.#hash;
   }
 
   #changed(): void {
-    this.#text = undefined;
     this.#hash = undefined;
   }
 }
