@@ -1,69 +1,19 @@
 // Appends of 64 KiB batches through the storage alone, 50 in flight, against `writeSync` of the same bytes: what the journal, its
 // syncs and the second write into segments cost. `npx tsx bench/storage-append.ts [megabytes] [rounds]`.
 import { join } from "node:path";
-import type { LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId } from "../src/model/ids.ts";
+import type { LeaderEpoch, Offset, PartitionIndex, TopicId } from "../src/model/ids.ts";
 import { uuidFromBytes } from "../src/model/ids.ts";
 import { assignOffsets, recordCountAt } from "../src/model/record-batch.ts";
 import { RecordBatchBuilder } from "../src/model/records.ts";
-import { createChecksum } from "../src/platform/checksum.ts";
-import { createClock } from "../src/platform/clock.ts";
-import { loadCodecs } from "../src/platform/codecs.ts";
-import { createEntropy } from "../src/platform/entropy.ts";
-import { createFiles } from "../src/platform/files.ts";
-import { readBootId } from "../src/platform/host.ts";
-import { createTimers } from "../src/platform/timers.ts";
-import type { Logger } from "../src/ports/logger.ts";
-import type { Metrics } from "../src/ports/metrics.ts";
 import { openLogStore } from "../src/storage/log-store.ts";
-import type { ReplicaLog, StorageConfig, StorageDeps, StoreListener } from "../src/storage/types.ts";
+import type { ReplicaLog, StorageDeps, StoreListener } from "../src/storage/types.ts";
 import { interleave, median, ratios, withTemporaryDirectory } from "./harness.ts";
+import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
 import { rawAppend } from "./raw-append.ts";
 
 const IN_FLIGHT = 50;
 const BATCH_BYTES = 64 * 1024;
-const MiB = 1024 * 1024;
-
-const quiet: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: (event, fields) => process.stderr.write(`${event} ${JSON.stringify(fields)}\n`),
-  child: () => quiet,
-};
-const noMetrics: Metrics = {
-  counter: () => ({ add: () => undefined }),
-  gauge: () => ({ set: () => undefined }),
-  histogram: () => ({ observe: () => undefined }),
-};
-
-async function makeDeps(): Promise<StorageDeps> {
-  return {
-    files: createFiles(),
-    clock: createClock(),
-    timers: createTimers(),
-    checksum: createChecksum(),
-    codecs: await loadCodecs(),
-    entropy: createEntropy(),
-    logger: quiet,
-    metrics: noMetrics,
-    bootId: readBootId(),
-  };
-}
-
-const config = (directory: string): StorageConfig => ({
-  directory,
-  nodeId: 1 as NodeId,
-  clusterId: undefined,
-  segmentBytes: 1024 * MiB,
-  indexIntervalBytes: 4096,
-  journalBytes: 256 * MiB,
-  checkpointIntervalMs: 60_000,
-  journalPinnedBytes: 64 * MiB,
-  tailCacheBytes: 64 * MiB,
-  diskLowSpaceBytes: 0,
-  diskReserveBytes: 0,
-  openFilesMax: 1024,
-});
+const JOURNAL = { journalBytes: 256 * MiB, checkpointIntervalMs: 60_000, journalPinnedBytes: 64 * MiB };
 
 function makeBatch(deps: StorageDeps): Uint8Array {
   const builder = new RecordBatchBuilder({ limitBytes: BATCH_BYTES });
@@ -145,7 +95,7 @@ class Feeder implements StoreListener {
 /** Megabytes (10^6) per second, the close not counted. */
 async function storageAppend(directory: string, waitsFor: "written" | "durable", totalBytes: number): Promise<number> {
   const deps = await makeDeps();
-  const store = await openLogStore(deps, config(join(directory, `${waitsFor}-${performance.now()}`)));
+  const store = await openLogStore(deps, storageConfig(join(directory, `${waitsFor}-${performance.now()}`), JOURNAL));
   const listener: { feeder: StoreListener | undefined } = { feeder: undefined };
   store.listen({
     onWritten: (...event) => listener.feeder?.onWritten(...event),

@@ -2,76 +2,26 @@
 // it, after a kill, and after a kill with no image left. `npx tsx bench/storage-producers.ts [logs] [batches each] [rounds]`.
 import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { LeaderEpoch, NodeId, PartitionIndex } from "../src/model/ids.ts";
+import type { LeaderEpoch, PartitionIndex } from "../src/model/ids.ts";
 import { uuidFromBytes } from "../src/model/ids.ts";
 import { assignOffsets, sealBatch, setProducer } from "../src/model/record-batch.ts";
 import { RecordBatchBuilder } from "../src/model/records.ts";
-import { createChecksum } from "../src/platform/checksum.ts";
-import { createClock } from "../src/platform/clock.ts";
-import { loadCodecs } from "../src/platform/codecs.ts";
-import { createEntropy } from "../src/platform/entropy.ts";
-import { createFiles } from "../src/platform/files.ts";
-import { readBootId } from "../src/platform/host.ts";
-import { createTimers } from "../src/platform/timers.ts";
-import type { Logger } from "../src/ports/logger.ts";
-import type { Metrics } from "../src/ports/metrics.ts";
 import { openLogStore } from "../src/storage/log-store.ts";
 import { LogStoreImpl } from "../src/storage/store.ts";
-import type { ReplicaLog, StorageConfig, StorageDeps } from "../src/storage/types.ts";
+import type { ReplicaLog } from "../src/storage/types.ts";
 import { interleave, median, withTemporaryDirectory } from "./harness.ts";
+import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
 
 const [LOGS = 1000, BATCHES = 150, ROUNDS = 3] = process.argv.slice(2).map(Number);
 const BATCH_BYTES = 2048;
 const PRODUCERS = 10;
-const MiB = 1024 * 1024;
-
-const quiet: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: (event, fields) => process.stderr.write(`${event} ${JSON.stringify(fields)}\n`),
-  child: () => quiet,
-};
-const noMetrics: Metrics = {
-  counter: () => ({ add: () => undefined }),
-  gauge: () => ({ set: () => undefined }),
-  histogram: () => ({ observe: () => undefined }),
-};
-
-async function makeDeps(): Promise<StorageDeps> {
-  return {
-    files: createFiles(),
-    clock: createClock(),
-    timers: createTimers(),
-    checksum: createChecksum(),
-    codecs: await loadCodecs(),
-    entropy: createEntropy(),
-    logger: quiet,
-    metrics: noMetrics,
-    bootId: readBootId(),
-  };
-}
-
-const config = (directory: string): StorageConfig => ({
-  directory,
-  nodeId: 1 as NodeId,
-  clusterId: undefined,
-  segmentBytes: 1024 * MiB,
-  indexIntervalBytes: 4096,
-  // No checkpoint but those that are asked for.
-  journalBytes: 8192 * MiB,
-  checkpointIntervalMs: 3_600_000,
-  journalPinnedBytes: 1024 * MiB,
-  tailCacheBytes: 64 * MiB,
-  diskLowSpaceBytes: 0,
-  diskReserveBytes: 0,
-  openFilesMax: 1024,
-});
+/** No checkpoint but those that are asked for. */
+const JOURNAL = { journalBytes: 8192 * MiB, checkpointIntervalMs: 3_600_000, journalPinnedBytes: 1024 * MiB };
 
 const deps = await makeDeps();
 
 async function open(directory: string): Promise<LogStoreImpl> {
-  const store = await openLogStore(deps, config(directory));
+  const store = await openLogStore(deps, storageConfig(directory, JOURNAL));
   if (!(store instanceof LogStoreImpl)) throw new Error("another store");
   return store;
 }

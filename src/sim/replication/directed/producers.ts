@@ -12,37 +12,30 @@ function fiveOfOne(stage: Stage): SimBatch[] {
   return sent;
 }
 
+/** The next leader has been restarted since; what is sent again to it is in its log. */
+function sentAgainAfterRestart(stage: Stage): void {
+  const [first] = fiveOfOne(stage);
+  stage.node(2).kill();
+  stage.node(2).start();
+  stage.until(() => stage.isInSync(2) && stage.node(2).replica(0)?.core.role === "follower");
+  stage.node(1).kill();
+  stage.leads(2);
+  stage.sendAgain(2, first as SimBatch);
+  stage.run(100);
+}
+
 export const PRODUCER_SCHEDULES: readonly DirectedSchedule[] = [
   {
-    // The next leader has been restarted since; what is sent again to it is in its log.
     mutant: "M23",
     invariants: [25],
-    play: (stage) => {
-      const [first] = fiveOfOne(stage);
-      stage.node(2).kill();
-      stage.node(2).start();
-      stage.until(() => stage.isInSync(2) && stage.node(2).replica(0)?.core.role === "follower");
-      stage.node(1).kill();
-      stage.leads(2);
-      stage.sendAgain(2, first as SimBatch);
-      stage.run(100);
-    },
+    play: sentAgainAfterRestart,
   },
   {
     // The same without a look into the tables: the producer itself is told something wrong.
     mutant: "M23",
     invariants: [21, 22, 23],
     options: { checksTables: false },
-    play: (stage) => {
-      const [first] = fiveOfOne(stage);
-      stage.node(2).kill();
-      stage.node(2).start();
-      stage.until(() => stage.isInSync(2) && stage.node(2).replica(0)?.core.role === "follower");
-      stage.node(1).kill();
-      stage.leads(2);
-      stage.sendAgain(2, first as SimBatch);
-      stage.run(100);
-    },
+    play: sentAgainAfterRestart,
   },
   {
     // Five batches were on their way, and all answers are lost.
