@@ -1,7 +1,7 @@
 // From a request to its handler: the handshake rule, what a starting or stopping broker says, and what becomes of an exception.
 import { AssertionFailure } from "../base/assert.ts";
 import { asOttlaError, type ErrorName, OttlaError } from "../model/errors.ts";
-import { BATCH_HEADER_BYTES, producerIdAt } from "../model/record-batch.ts";
+import { isNumbered } from "../model/record-batch.ts";
 import { API, type ApiKey } from "../wire/native/apis.ts";
 import type { DecodedRequest } from "../wire/native/protocol.ts";
 import type { ClientConnection } from "./connection.ts";
@@ -161,5 +161,3 @@ export class Dispatcher implements RequestOwner {
     request.fail(error.code === "CLOSED" ? "BROKER_NOT_AVAILABLE" : error.code, error.message);
   }
 }
-
-const isNumbered = (batch: Uint8Array): boolean => batch.length >= BATCH_HEADER_BYTES && producerIdAt(batch, 0) >= 0;

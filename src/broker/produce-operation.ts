@@ -2,8 +2,7 @@
 import { keepable } from "../base/bytes.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../model/ids.ts";
-import { BATCH_HEADER_BYTES, checkProducedBatch, recordCountAt } from "../model/record-batch.ts";
-import { baseSequenceAt, producerEpochAt, producerIdAt } from "../model/record-batch.ts";
+import { checkProducedBatch, isNumbered, producerAt, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
 import type { Deadline } from "../base/deadlines.ts";
@@ -16,14 +15,6 @@ import type { Services } from "./services.ts";
 
 export type ProduceRequestInHand = Request<typeof API.PRODUCE>;
 type EntryRow = ProduceRequestInHand["body"]["entries"][number];
-
-function sequenceOf(batch: Uint8Array) {
-  return {
-    producerId: producerIdAt(batch, 0),
-    producerEpoch: producerEpochAt(batch, 0),
-    baseSequence: baseSequenceAt(batch, 0),
-  };
-}
 
 function refused(error: ErrorName, message: string | null = null): ProduceAnswer {
   return { error, outcome: "not appended", baseOffset: undefined, message };
@@ -106,8 +97,7 @@ export class ProduceOperation {
     const { allowsBelowMinIsr } = replica.limits;
     const needsMinIsr = acks === -1 || !allowsBelowMinIsr;
     // What is in the log already needs nobody: whether a numbered batch is, the core can tell.
-    const isNumbered = batch.length >= BATCH_HEADER_BYTES && producerIdAt(batch, 0) >= 0;
-    const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr && !isNumbered);
+    const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr && !isNumbered(batch));
     if (refusal !== undefined) return refused(refusal, refusal === "NOT_ENOUGH_REPLICAS" ? shortage(replica) : null);
     if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
     const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
@@ -116,7 +106,7 @@ export class ProduceOperation {
       if (fault.error === "CORRUPT_MESSAGE") services.metrics.corruptBatches.add(1);
       return refused(fault.error, fault.message);
     }
-    const sequence = sequenceOf(batch);
+    const sequence = producerAt(batch, 0);
     const unwanted = producerRefusal(services, sequence, acks);
     if (unwanted !== undefined) return refused(unwanted.error, unwanted.message);
     entry.replica = replica;

@@ -2,6 +2,7 @@
 //
 // Without a name each partition counts its own epochs on from the id: nobody else has it. With a name the cluster gives the epochs, and every leader
 // refuses what is of an older one: the epoch is raised only when nothing of the producer is under way or in doubt (D-28).
+import { PRODUCER_EPOCH_MAX } from "../model/batch-header.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import { API, type InitProducerIdRequest, type InitProducerIdResponse } from "../wire/native/apis.ts";
 import { backoffMs } from "../link/backoff.ts";
@@ -21,8 +22,6 @@ export interface ProducerIdsOptions {
   readonly onFailure: (error: OttlaError, isFinal: boolean) => void;
 }
 
-/** From there on another id is asked for, as with a name: one is left for whoever would fence it. */
-const EPOCH_MAX = 0x7ffe;
 /** All tries at one controller, or of one round of brokers; then it begins anew for as long as somebody waits. */
 const ROUND_TIMEOUT_MS = 10_000;
 
@@ -71,7 +70,7 @@ export class ProducerIds {
       if (!this.isOld(spent)) this.#isRaising = true;
       return this.first();
     }
-    if (this.#isOfThisCluster && spent.producerEpoch < EPOCH_MAX)
+    if (this.#isOfThisCluster && spent.producerEpoch < PRODUCER_EPOCH_MAX)
       return { ...spent, producerEpoch: spent.producerEpoch + 1 };
     if (this.#current?.producerId === spent.producerId) this.#current = undefined;
     return this.first();

@@ -6,7 +6,7 @@
 // none behind it depends on, gives its sequence back. A batch that was given up in doubt leaves a gap: perhaps nothing behind it will be taken any
 // more. Then what is in doubt is still sent under its own numbers, and when nothing is under way or in doubt the rest goes on in a new epoch.
 import { mutant } from "../base/mutant.ts";
-import { addSequence } from "../model/batch-header.ts";
+import { addSequence, type ProducerFields } from "../model/batch-header.ts";
 import { PRODUCER_WINDOW } from "../model/producer-table.ts";
 
 /** Under which a producer numbers its batches. */
@@ -15,10 +15,8 @@ export interface ProducerIdentity {
   readonly producerEpoch: number;
 }
 
-/** What a batch carries. */
-export interface Stamp extends ProducerIdentity {
-  readonly baseSequence: number;
-}
+/** What a batch carries: an identity, and its own place. */
+export type Stamp = ProducerFields;
 
 /**
  * underWay: a request carries it. waiting: to be sent again. appended: acknowledged, while an earlier one is not. givenUp: its sender was told

@@ -2,6 +2,7 @@
 // clock, no randomness, no configuration (Q-19, D-23), so that every node at one index holds the same image.
 import { assertNever } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
+import { PRODUCER_EPOCH_MAX } from "../model/batch-header.ts";
 import { OttlaError } from "../model/errors.ts";
 import { type NodeId, type TopicId, toBrokerEpoch } from "../model/ids.ts";
 import { decodeSnapshot } from "./image-snapshot.ts";
@@ -10,7 +11,7 @@ import type { BrokerImage, PartitionImage, TopicImage } from "./image-types.ts";
 import { partitionOf, type Slot } from "./partition-index.ts";
 import { changed, effectiveMinIsr, elected, partitionFault, type Standing } from "./partition-rules.ts";
 import { withEpochsRaised, withMinIsr, withoutMember } from "./partition-rules.ts";
-import { FIRST_LEADER_EPOCH, NAMED_PRODUCER_IDS_START, PRODUCER_EPOCH_MAX, PRODUCER_IDS_BLOCK } from "./records.ts";
+import { FIRST_LEADER_EPOCH, NAMED_PRODUCER_IDS_START, PRODUCER_IDS_BLOCK } from "./records.ts";
 import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
 import type { BrokerConfigRecord, ClusterRecord, FenceBrokerRecordV1, FenceBrokerRecordV2 } from "./records.ts";
 import type { MetadataRecord, MetadataVersionRecord, PartitionChangeRecord, TopicConfigRecord } from "./records.ts";

@@ -1,10 +1,11 @@
 // Decisions about producer ids: blocks of them for brokers, and named producers (P-17, D-28).
+import { PRODUCER_EPOCH_MAX } from "../model/batch-header.ts";
 import type { NodeId } from "../model/ids.ts";
 import { producerNameFault } from "../model/producer-name.ts";
 import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage } from "./image.ts";
 import type { NamedProducerImage } from "./image-types.ts";
-import { NAMED_PRODUCER_IDS_START, PRODUCER_EPOCH_MAX, PRODUCER_IDS_BLOCK } from "./records.ts";
+import { NAMED_PRODUCER_IDS_START, PRODUCER_IDS_BLOCK } from "./records.ts";
 
 export interface ProducerIdsWish {
   readonly nodeId: NodeId;

@@ -277,8 +277,5 @@ export const PRODUCER_IDS_BLOCK = 1_000;
  */
 export const NAMED_PRODUCER_IDS_START = 2 ** 40;
 
-/** The last epoch of an id; a name that is through with them gets another id. One below Kafka's largest, as there. */
-export const PRODUCER_EPOCH_MAX = 32_766;
-
 /** A leader epoch never seen: the first leader leads in epoch 0. */
 export const FIRST_LEADER_EPOCH = 0 as LeaderEpoch;

@@ -69,6 +69,9 @@ export interface ProducerFields {
 
 const NO_PRODUCER: ProducerFields = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
 
+/** The last epoch of a producer id: after it another id goes on. One below Kafka's largest, as there. */
+export const PRODUCER_EPOCH_MAX = 32_766;
+
 /** The whole batch with its length field: what comes next is at `position + batchSizeAt(...)`. Not checked. */
 export function batchSizeAt(bytes: Uint8Array, position: number): number {
   return readI32(bytes, position + LENGTH_AT) + BATCH_OVERHEAD_BYTES;
@@ -136,6 +139,20 @@ export function producerEpochAt(bytes: Uint8Array, position: number): number {
 
 export function baseSequenceAt(bytes: Uint8Array, position: number): number {
   return readI32(bytes, position + BASE_SEQUENCE_AT);
+}
+
+/** All -1: none. */
+export function producerAt(bytes: Uint8Array, position: number): ProducerFields {
+  return {
+    producerId: producerIdAt(bytes, position),
+    producerEpoch: producerEpochAt(bytes, position),
+    baseSequence: baseSequenceAt(bytes, position),
+  };
+}
+
+/** The batch names a producer. `batch` may be anything that was sent as one. */
+export function isNumbered(batch: Uint8Array): boolean {
+  return batch.length >= BATCH_HEADER_BYTES && producerIdAt(batch, 0) >= 0;
 }
 
 /** Of the last record; -1 when the batch has no sequence (B-7). */

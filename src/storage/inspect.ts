@@ -1,13 +1,11 @@
 // Looks at the files of a stopped node from outside: reads only, takes no lock, changes nothing. For `ottla log dump|verify`.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import {
-  baseSequenceAt,
   compressionAt,
   isControlBatchAt,
   leaderEpochAt,
   maxTimestampAt,
-  producerEpochAt,
-  producerIdAt,
+  producerAt,
   recordCountAt,
 } from "../model/record-batch.ts";
 import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
@@ -58,9 +56,7 @@ function summaryOf(batch: ScannedBatch): BatchSummary {
     recordCount: recordCountAt(bytes, at),
     maxTimestamp: maxTimestampAt(bytes, at),
     isControl: isControlBatchAt(bytes, at),
-    producerId: producerIdAt(bytes, at),
-    producerEpoch: producerEpochAt(bytes, at),
-    baseSequence: baseSequenceAt(bytes, at),
+    ...producerAt(bytes, at),
     codec: compressionAt(bytes, at) ?? "unknown",
   };
 }

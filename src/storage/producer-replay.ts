@@ -1,15 +1,7 @@
 // Bringing the producers of one log back beside its replay (D-15): from the newest image that the log agrees with, and from every batch behind it.
 import { present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
-import {
-  baseOffsetAt,
-  baseSequenceAt,
-  crcAt,
-  lastOffsetAt,
-  leaderEpochAt,
-  producerEpochAt,
-  producerIdAt,
-} from "../model/record-batch.ts";
+import { baseOffsetAt, crcAt, lastOffsetAt, leaderEpochAt, producerAt, producerIdAt } from "../model/record-batch.ts";
 import { ProducerTable } from "../model/producer-table.ts";
 import { forEachBatch } from "../model/records.ts";
 import { isUnreadable, storageError } from "./faults.ts";
@@ -176,15 +168,8 @@ class TableReader {
 /** The next batch of the log. */
 export function observeBatch(table: ProducerTable, bytes: Uint8Array, at: number): void {
   const lastOffset = lastOffsetAt(bytes, at);
-  const producerId = producerIdAt(bytes, at);
-  if (producerId < 0 || mutant("M23")) return table.advance(lastOffset + 1);
-  table.observe({
-    producerId,
-    producerEpoch: producerEpochAt(bytes, at),
-    baseSequence: baseSequenceAt(bytes, at),
-    baseOffset: baseOffsetAt(bytes, at),
-    lastOffset,
-  });
+  if (producerIdAt(bytes, at) < 0 || mutant("M23")) return table.advance(lastOffset + 1);
+  table.observe({ ...producerAt(bytes, at), baseOffset: baseOffsetAt(bytes, at), lastOffset });
 }
 
 /** A run of batches that the log took. */

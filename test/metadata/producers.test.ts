@@ -1,12 +1,9 @@
 // Producer ids: blocks for brokers, and named producers, whose epochs only rise (P-17, invariant 24).
+import { PRODUCER_EPOCH_MAX } from "../../src/model/batch-header.ts";
 import { describe, expect, test } from "vitest";
 import { decideNamedProducer, decideProducerIds, type NamedProducerWish } from "../../src/metadata/controller.ts";
 import { MetadataImage } from "../../src/metadata/image.ts";
-import {
-  EPOCHS_RAISED_BY_RECOVERY,
-  NAMED_PRODUCER_IDS_START as NAMED,
-  PRODUCER_EPOCH_MAX,
-} from "../../src/metadata/records.ts";
+import { EPOCHS_RAISED_BY_RECOVERY, NAMED_PRODUCER_IDS_START as NAMED } from "../../src/metadata/records.ts";
 import { History, node } from "./support.ts";
 
 const NAMES = { namesMax: 2, expirationMs: 100 };

@@ -4,7 +4,7 @@
 import { keepable } from "../../base/bytes.ts";
 import type { LeaderEpoch, Offset } from "../../model/ids.ts";
 import { baseOffsetAt, checkStoredBatch, type Crc32c, lastOffsetAt, leaderEpochAt } from "../../model/record-batch.ts";
-import { baseSequenceAt, producerEpochAt, producerIdAt } from "../../model/record-batch.ts";
+import { producerAt, producerIdAt } from "../../model/record-batch.ts";
 import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { FetchedBatch } from "../../replication/types.ts";
 
@@ -49,17 +49,7 @@ export function addRuns(runs: FetchedRun[], body: Uint8Array, checksum: Crc32c):
       if (open !== undefined) runs.push(closed(open, bytes, at));
       open = { startsAt: at, baseOffset, lastOffset, epoch, sequenced: [] };
     }
-    const producerId = producerIdAt(bytes, at);
-    if (producerId >= 0) {
-      const producerEpoch = producerEpochAt(bytes, at);
-      open.sequenced.push({
-        producerId,
-        producerEpoch,
-        baseSequence: baseSequenceAt(bytes, at),
-        baseOffset,
-        lastOffset,
-      });
-    }
+    if (producerIdAt(bytes, at) >= 0) open.sequenced.push({ ...producerAt(bytes, at), baseOffset, lastOffset });
     at = next;
   }
   if (open !== undefined) runs.push(closed(open, bytes, end));

@@ -1,10 +1,10 @@
 // ottla log dump of an image of producers: what a partition remembered of each when it was made.
+import { addSequence } from "../../model/batch-header.ts";
 import type { Fault, InspectDeps } from "../../storage/inspect-types.ts";
 import { readProducersFile } from "../../storage/inspect-producers.ts";
 import type { Output } from "../output.ts";
 
 const HEADERS = ["PRODUCER", "EPOCH", "BATCHES", "FIRST SEQUENCE", "LAST SEQUENCE", "BASE", "LAST"];
-const SEQUENCES = 2 ** 31;
 
 /** Gives the count of producers, or the fault of a damaged file. */
 export async function dumpProducers(deps: InspectDeps, file: string, output: Output): Promise<number | Fault> {
@@ -19,7 +19,7 @@ export async function dumpProducers(deps: InspectDeps, file: string, output: Out
   const rows = producers.map(({ producerId, producerEpoch, batches }) => {
     const [first, last] = [batches[0], batches.at(-1)];
     if (first === undefined || last === undefined) return [];
-    const lastSequence = (last.baseSequence + last.lastOffset - last.baseOffset) % SEQUENCES;
+    const lastSequence = addSequence(last.baseSequence, last.lastOffset - last.baseOffset);
     const cells = [producerId, producerEpoch, batches.length, first.baseSequence, lastSequence];
     return [...cells, first.baseOffset, last.lastOffset].map(String);
   });

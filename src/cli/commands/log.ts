@@ -16,6 +16,7 @@ import {
   type SnapshotReport,
 } from "../../storage/inspect-types.ts";
 import { verifyMetadata } from "../../storage/inspect-metadata.ts";
+import { LOG_SUFFIX, PRODUCERS_SUFFIX } from "../../storage/paths.ts";
 import { QUORUM_STATE } from "../../storage/quorum-state.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
@@ -24,8 +25,6 @@ import { counted } from "../values.ts";
 
 const HELP =
   "log dump takes a segment file (<20 digits>.log), an image of producers or a node's metadata directory; log verify a segment file, and a partition's or a node's data directory";
-const LOG_SUFFIX = ".log";
-const PRODUCERS_SUFFIX = ".producers";
 const FAULTS_TOLD_MAX = 20;
 
 const inspectDeps = () => ({ files: createFiles(), checksum: createChecksum() });

@@ -5,12 +5,11 @@ import type { ProduceEntry, Replica } from "../../broker/replica.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/image.ts";
 import {
   baseOffsetAt,
-  baseSequenceAt,
   batchSizeAt,
   crcAt,
   lastOffsetAt,
   leaderEpochAt,
-  producerEpochAt,
+  producerAt,
   producerIdAt,
 } from "../../model/batch-header.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
@@ -437,14 +436,7 @@ export class ReplicaWatch {
 
 /** Of a batch with a producer. */
 function numbersAt(bytes: Uint8Array, at: number): Pick<BatchSeen, "numbers"> {
-  const producerId = producerIdAt(bytes, at);
-  if (producerId < 0) return NO_NUMBERS;
-  const numbers = {
-    producerId,
-    producerEpoch: producerEpochAt(bytes, at),
-    baseSequence: baseSequenceAt(bytes, at),
-  };
-  return { numbers };
+  return producerIdAt(bytes, at) < 0 ? NO_NUMBERS : { numbers: producerAt(bytes, at) };
 }
 
 function keyOf(topicId: TopicId, partition: number): string {
