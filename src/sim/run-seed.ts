@@ -305,16 +305,19 @@ class SeedRun {
   }
 
   /** Whoever is cut off, or hears nothing, takes the leader for gone: it must not drive it away, nor come back with a term that does. */
-  async #staysLed({ rest }: Core): Promise<void> {
+  async #staysLed({ nodes, rest }: Core): Promise<void> {
     const lonely = [...rest].flatMap(([node, fate]) => (fate === "down" ? [] : [node]));
     if (lonely.length === 0) return;
     const termsOf = (): readonly number[] => lonely.map(({ id }) => this.#watch.termOf(id) ?? 0);
     const [elections, terms] = [this.#watch.elections, termsOf()];
     await this.#runUntil(() => false, this.#world.nowMs + STAYS_LED_MS);
     const after = termsOf();
+    // One that hears of the core's term by way of another that is left out has not raised any.
+    const coreTerm = Math.max(...nodes.map(({ id }) => this.#watch.termOf(id) ?? 0));
     lonely.forEach(({ name }, at) => {
       const [from, to] = [terms[at] ?? 0, after[at] ?? 0];
-      if (from > 0 && to > from + 1) this.#stuck(`${name}, cut off, went from term ${from} to ${to}`, 45);
+      if (from > 0 && to > from + 1 && to > coreTerm)
+        this.#stuck(`${name}, cut off, went from term ${from} to ${to}`, 45);
     });
     if (this.#watch.elections > elections + 1)
       this.#stuck(`${this.#watch.elections - elections} elections of a quorum that is whole`, 45);
