@@ -20,12 +20,16 @@ const ALLOWED = {
     "base", "model", "ports", "node",
     "npm:ws", "npm:pino", "npm:prom-client", "npm:@node-rs/crc32", "npm:lz4-napi", "npm:snappy", "npm:@bokuweb/zstd-wasm", "npm:bufferutil",
   ],
+  checkers: ["base", "model", "client"],
   sim: [
     "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage", "broker", "client",
+    "checkers",
   ],
+  chaos: ["base", "model", "ports", "wire", "client", "platform", "checkers", "cli", "node"],
+  bench: ["base", "model", "ports", "wire", "client", "platform", "checkers", "chaos", "cli", "node", "npm:hdr-histogram-js"],
   cli: [
     "base", "model", "ports", "raft", "metadata", "replication", "groups", "subscriptions", "wire", "link", "storage", "broker", "client",
-    "platform", "node", "npm:commander", "npm:jsonc-parser",
+    "platform", "checkers", "chaos", "bench", "node", "npm:commander", "npm:jsonc-parser",
   ],
   "test-cluster": ["base", "model", "ports", "raft", "broker", "client", "platform", "cli", "node"],
 };

@@ -3,7 +3,7 @@
 import type { MessageTransport } from "../ports/transport.ts";
 import { API, type InitProducerIdResponse, type ProduceResponse } from "../wire/native/apis.ts";
 import { ResponseAssembler } from "../wire/native/codec.ts";
-import type { HistoryEvent } from "./history.ts";
+import type { HistoryEvent } from "../checkers/history.ts";
 import type { SimWorld } from "./world.ts";
 
 const BODY_BYTES_MAX = 1 << 20;

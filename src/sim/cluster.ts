@@ -7,7 +7,7 @@ import type { Codecs } from "../ports/codecs.ts";
 import { majorityOf } from "../raft/quorum.ts";
 import { nodeIdOf, type ReplicaId } from "../raft/types.ts";
 import { SimDisk } from "./disk.ts";
-import { type HistoryEvent, type PartitionName, partitionName } from "./history.ts";
+import { type HistoryEvent, type PartitionName, partitionName } from "../checkers/history.ts";
 import type { DurableClaim, ReplicaWatch } from "./replicas/replica-watch.ts";
 import type { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";

@@ -12,7 +12,7 @@ import { watched } from "./broker-watch.ts";
 import type { RaftSettings } from "../raft/settings.ts";
 import type { CrashKind, SimDisk } from "./disk.ts";
 import { DiskImage } from "./disk-image.ts";
-import type { HistoryEvent } from "./history.ts";
+import type { HistoryEvent } from "../checkers/history.ts";
 import type { Machine } from "./machine.ts";
 import type { SimNetwork } from "./network.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";

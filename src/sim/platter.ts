@@ -5,7 +5,7 @@ import type { TopicId } from "../model/ids.ts";
 import type { ProducerTable } from "../model/producer-table.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import type { LogStore, ReplicaLog, StorageConfig, StorageDeps } from "../storage/types.ts";
-import { type PartitionName, partitionName } from "./history.ts";
+import { type PartitionName, partitionName } from "../checkers/history.ts";
 import { SimDisk } from "./disk.ts";
 import type { DiskImage } from "./disk-image.ts";
 import { createSimLogger, SimMetrics } from "./sim-ports.ts";

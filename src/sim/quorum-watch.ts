@@ -17,7 +17,7 @@ import {
   type RestoredState,
 } from "../raft/types.ts";
 import type { Entry } from "../raft/types.ts";
-import type { Violation } from "./checkers/checker.ts";
+import type { Violation } from "../checkers/checker.ts";
 import { MARK } from "./marks.ts";
 import { RaftBroken, RaftChecker, type Watched } from "./raft/checker.ts";
 import type { SimWorld } from "./world.ts";

@@ -1,10 +1,10 @@
 // What a run has seen and what its checkers say, and how it waits: it stops for each look at a platter and at the first violation.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import { CheckerSet } from "./checkers/all.ts";
-import type { Violation } from "./checkers/checker.ts";
+import { CheckerSet } from "../checkers/checker-set.ts";
+import type { Violation } from "../checkers/checker.ts";
 import type { SimCluster } from "./cluster.ts";
-import type { HomeOf } from "./fault-atlas.ts";
-import { type HistoryEvent, partitionName } from "./history.ts";
+import type { HomeOf } from "../checkers/fault-atlas.ts";
+import { type HistoryEvent, partitionName } from "../checkers/history.ts";
 import type { SimNode } from "./node.ts";
 import type { TopicBoard } from "./workload/topics.ts";
 import type { SimWorld } from "./world.ts";

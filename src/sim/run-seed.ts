@@ -6,11 +6,11 @@
 //   end        producers end; every partition is read whole; the nodes stop in order, start, and all is read again
 import type { BrokerConfig } from "../model/config.ts";
 import type { Codecs } from "../ports/codecs.ts";
-import type { Violation } from "./checkers/checker.ts";
+import type { Violation } from "../checkers/checker.ts";
 import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
-import { SEVERAL } from "./fault-atlas.ts";
-import type { HistoryEvent } from "./history.ts";
+import { SEVERAL } from "../checkers/fault-atlas.ts";
+import type { HistoryEvent } from "../checkers/history.ts";
 import { MARK, RARE_MARK } from "./marks.ts";
 import { nodeIdOf } from "../raft/types.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";

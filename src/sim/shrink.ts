@@ -4,7 +4,7 @@
 //   2. what is large goes first: the operator, metadata clients, the whole nemesis, else fault classes
 //   3. fewer nodes, replicas, partitions, topics, clients
 //   4. of the single acts that the nemesis did, as few as will do (delta debugging, Zeller)
-import type { Violation } from "./checkers/checker.ts";
+import type { Violation } from "../checkers/checker.ts";
 import type { Reduction } from "./reduction.ts";
 import type { FaultRates, SwarmConfig } from "./swarm.ts";
 

@@ -1,5 +1,5 @@
 // A sound history with one thing made wrong, in each way that the ledger's checkers have to notice.
-import type { HistoryEvent, RecordRead, ScanEnded } from "../../src/sim/history.ts";
+import type { HistoryEvent, RecordRead, ScanEnded } from "../../src/checkers/history.ts";
 
 export interface Doctored {
   readonly wrong: string;

@@ -4,9 +4,9 @@
 import { createHash } from "node:crypto";
 import type { Acks, Client, Producer } from "../../src/client/types.ts";
 import { OttlaError } from "../../src/index.ts";
-import { CheckerSet } from "../../src/sim/checkers/all.ts";
-import type { Violation } from "../../src/sim/checkers/checker.ts";
-import type { HistoryEvent, RecordRead } from "../../src/sim/history.ts";
+import { CheckerSet } from "../../src/checkers/checker-set.ts";
+import type { Violation } from "../../src/checkers/checker.ts";
+import type { HistoryEvent, RecordRead } from "../../src/checkers/history.ts";
 
 interface Content {
   readonly key: Uint8Array | null;

@@ -1,9 +1,9 @@
 // The metadata workload on a cluster in which nothing breaks: it does all that it is meant to do, and what it writes down is sound.
 import { describe, expect, it } from "vitest";
 import { createSimHost } from "../../scripts/sim-host.ts";
-import { MetadataLinearizabilityChecker } from "../../src/sim/checkers/metadata-linearizability.ts";
-import { MetadataVisibilityChecker } from "../../src/sim/checkers/metadata-visibility.ts";
-import type { HistoryEvent } from "../../src/sim/history.ts";
+import { MetadataLinearizabilityChecker } from "../../src/checkers/metadata-linearizability.ts";
+import { MetadataVisibilityChecker } from "../../src/checkers/metadata-visibility.ts";
+import type { HistoryEvent } from "../../src/checkers/history.ts";
 import { MetadataWorkload } from "../../src/sim/workload/metadata-clients.ts";
 import { Fleet } from "../broker/fleet.ts";
 

@@ -4,10 +4,10 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import { asOttlaError } from "../../src/model/errors.ts";
-import { MetadataLinearizabilityChecker } from "../../src/sim/checkers/metadata-linearizability.ts";
+import { MetadataLinearizabilityChecker } from "../../src/checkers/metadata-linearizability.ts";
 import type { Admin } from "../../src/client/types.ts";
-import type { Violation } from "../../src/sim/checkers/checker.ts";
-import type { MetadataResult, MetadataWish } from "../../src/sim/metadata-history.ts";
+import type { Violation } from "../../src/checkers/checker.ts";
+import type { MetadataResult, MetadataWish } from "../../src/checkers/metadata-history.ts";
 import { Fleet } from "../broker/fleet.ts";
 
 const SEEDS = Array.from({ length: 4 }, (_, index) => index + 1);

@@ -7,7 +7,7 @@ import type { ClusterId, DirectoryId, IncarnationId, NodeId } from "../../src/mo
 import type { MetadataRecord } from "../../src/metadata/records.ts";
 import { emptyState, foundingState, type RaftNode } from "../../src/raft/raft-node.ts";
 import type { Configuration, Entry, Message, Ready, ReplicaId, Term, WriteBatch } from "../../src/raft/types.ts";
-import type { Violation } from "../../src/sim/checkers/checker.ts";
+import type { Violation } from "../../src/checkers/checker.ts";
 import { QuorumWatch } from "../../src/sim/quorum-watch.ts";
 import { SimWorld } from "../../src/sim/world.ts";
 

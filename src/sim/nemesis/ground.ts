@@ -1,7 +1,7 @@
 // What all kinds of faults share: where they happen, when, and whether they still may.
 import type { Rng } from "../../base/rng.ts";
 import type { SimCluster } from "../cluster.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimNetwork } from "../network.ts";
 import type { SimNode } from "../node.ts";
 import type { SwarmConfig } from "../swarm.ts";

@@ -14,8 +14,8 @@ import {
 } from "../../model/batch-header.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { PartitionEffect, PartitionEvent, WaitingProduce } from "../../replication/types.ts";
-import type { Violation } from "../checkers/checker.ts";
-import { type HistoryEvent, partitionName, type PartitionName } from "../history.ts";
+import type { Violation } from "../../checkers/checker.ts";
+import { type HistoryEvent, partitionName, type PartitionName } from "../../checkers/history.ts";
 import { MARK, RARE_MARK } from "../marks.ts";
 import type { SimWorld } from "../world.ts";
 import type { ProducerTable } from "../../model/producer-table.ts";

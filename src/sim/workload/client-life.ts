@@ -4,7 +4,7 @@ import type { Acks, BatchReport, Client, Consumer, Producer, StartPosition } fro
 import { asOttlaError, type ErrorName, type OttlaError } from "../../model/errors.ts";
 import type { Codecs } from "../../ports/codecs.ts";
 import type { Timers } from "../../ports/timers.ts";
-import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
+import { type HistoryEvent, type PartitionName, partitionName } from "../../checkers/history.ts";
 import { MARK } from "../marks.ts";
 import type { SimNetwork } from "../network.ts";
 import type { ClientPlan } from "../swarm.ts";

@@ -1,7 +1,7 @@
 // One simulated client process: it lives, dies and is started again; a named one may also be started while another with its name still runs.
 import type { Rng } from "../../base/rng.ts";
 import type { Client } from "../../client/types.ts";
-import { type PartitionName, partitionName } from "../history.ts";
+import { type PartitionName, partitionName } from "../../checkers/history.ts";
 import { MARK, RARE_MARK } from "../marks.ts";
 import type { ClientPlan } from "../swarm.ts";
 import { ClientLife, type ClientParts, type Liver } from "./client-life.ts";

@@ -4,7 +4,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { Admin, BatchReport, Client, Producer, TopicInfo } from "../../client/types.ts";
 import { asOttlaError, type OttlaError } from "../../model/errors.ts";
 import type { Timers } from "../../ports/timers.ts";
-import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "../metadata-history.ts";
+import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "../../checkers/metadata-history.ts";
 import { createSimTimers, type Incarnation } from "../world.ts";
 import type { MetadataWorkloadParts, NamePool } from "./metadata-clients.ts";
 import { openSimClient } from "./open-client.ts";

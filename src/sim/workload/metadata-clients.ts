@@ -2,8 +2,8 @@
 // told: the histories of invariants 38 and 40. Names change with time, so that an operation of unknown outcome does not cloud a name for ever.
 import type { Rng } from "../../base/rng.ts";
 import type { Codecs } from "../../ports/codecs.ts";
-import { VISIBLE_WITHIN_MS } from "../checkers/metadata-visibility.ts";
-import type { HistoryEvent } from "../history.ts";
+import { VISIBLE_WITHIN_MS } from "../../checkers/metadata-visibility.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimNetwork } from "../network.ts";
 import type { SimWorld } from "../world.ts";
 import { MetadataClient } from "./metadata-client.ts";

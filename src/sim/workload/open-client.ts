@@ -3,7 +3,7 @@ import { openClient } from "../../client/client.ts";
 import type { Client } from "../../client/types.ts";
 import type { Codecs } from "../../ports/codecs.ts";
 import type { Timers } from "../../ports/timers.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimNetwork } from "../network.ts";
 import { createSimLogger } from "../sim-ports.ts";
 import { paced } from "./pace.ts";

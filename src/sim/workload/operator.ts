@@ -4,7 +4,7 @@ import type { Rng } from "../../base/rng.ts";
 import type { Admin, Client, ElectOptions, QuorumInfo } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
 import type { SimCluster } from "../cluster.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import { MARK } from "../marks.ts";
 import type { OperatorPlan } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";

@@ -2,7 +2,7 @@
 // records. One that is refused and asks again at once makes as many as the network lets it.
 import type { MessageTransport } from "../../ports/transport.ts";
 import { API } from "../../wire/native/apis.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimWorld } from "../world.ts";
 
 const WINDOW_MS = 1000;

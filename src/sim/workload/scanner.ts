@@ -1,6 +1,6 @@
 // Reads every partition whole, from the start to the end, and says what it found.
 import type { Client } from "../../client/types.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimWorld } from "../world.ts";
 import { sumOf, valueOf } from "./records.ts";
 import type { TopicPlan } from "./topics.ts";

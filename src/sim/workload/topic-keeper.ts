@@ -2,7 +2,7 @@
 import type { Rng } from "../../base/rng.ts";
 import type { Client } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "../../checkers/history.ts";
 import { MARK } from "../marks.ts";
 import type { SwarmConfig } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";

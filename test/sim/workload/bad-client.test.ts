@@ -1,8 +1,8 @@
 // Clients that keep no rule, on a cluster in which nothing breaks: they do all that they are meant to, and what they may not get they are refused.
 import { expect, it } from "vitest";
 import { createSimHost } from "../../../scripts/sim-host.ts";
-import { CheckerSet } from "../../../src/sim/checkers/all.ts";
-import type { HistoryEvent } from "../../../src/sim/history.ts";
+import { CheckerSet } from "../../../src/checkers/checker-set.ts";
+import type { HistoryEvent } from "../../../src/checkers/history.ts";
 import { MARK } from "../../../src/sim/marks.ts";
 import { BadClient } from "../../../src/sim/workload/bad-client.ts";
 import { scanTopic } from "../../../src/sim/workload/scanner.ts";

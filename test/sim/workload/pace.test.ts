@@ -1,7 +1,7 @@
 // A client that asks or dials again at once is told from one that takes its time.
 import { expect, it } from "vitest";
 import type { MessageConnection, MessageTransport } from "../../../src/ports/transport.ts";
-import type { HistoryEvent } from "../../../src/sim/history.ts";
+import type { HistoryEvent } from "../../../src/checkers/history.ts";
 import type { SimWorld } from "../../../src/sim/world.ts";
 import { paced } from "../../../src/sim/workload/pace.ts";
 import { API } from "../../../src/wire/native/apis.ts";

@@ -1,5 +1,5 @@
 // What every checker is: it is shown the history event by event, and names the invariant that broke.
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "./history.ts";
 
 export interface Violation {
   readonly invariant: number;

@@ -1,5 +1,5 @@
 // Invariant 19: key, value, headers and timestamp of what is read equal what was sent.
-import { type HistoryEvent, partitionName } from "../history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class NoCorruptionChecker implements Checker {

@@ -1,8 +1,8 @@
 // Histories as sound metadata makes them: clients that create, delete, alter and look at a few names at once; every change takes effect at one
 // moment, a deleted name becomes free a while later, and some clients never hear what came of it.
-import type { Rng } from "../../../src/base/rng.ts";
-import type { HistoryEvent } from "../../../src/sim/history.ts";
-import type { MetadataEvent, MetadataResult, MetadataWish, TopicSeen } from "../../../src/sim/metadata-history.ts";
+import type { Rng } from "../../src/base/rng.ts";
+import type { HistoryEvent } from "../../src/checkers/history.ts";
+import type { MetadataEvent, MetadataResult, MetadataWish, TopicSeen } from "../../src/checkers/metadata-history.ts";
 
 export interface Shape {
   readonly operations: number;

@@ -1,5 +1,5 @@
 // Invariant 43: no queue and no byte budget exceeds its bound.
-import type { HistoryEvent } from "../history.ts";
+import type { HistoryEvent } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class BoundedChecker implements Checker {

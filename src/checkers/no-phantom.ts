@@ -1,7 +1,7 @@
 // Invariants 17, 18, 21 and 23: what is read was sent, by a send that is not known to have failed, and stands at one offset only, the one that
 // its sender was told. A numbered batch may be sent again as often as its producer likes (21, 23), any other is not sent again while its outcome
 // is unknown (17).
-import { type HistoryEvent, partitionName, type SendInvoked } from "../history.ts";
+import { type HistoryEvent, partitionName, type SendInvoked } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 interface Sent {

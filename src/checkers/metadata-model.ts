@@ -1,6 +1,6 @@
 // What topics and configuration promise, as objects of the linearizability checker: one per topic name, one per broker configuration, one for
 // metadata.version. A topic that is marked for deletion goes at a moment that nobody is told: such a state stands for both until somebody sees.
-import type { ConfigChange, ConfigValues, TopicSeen } from "../metadata-history.ts";
+import type { ConfigChange, ConfigValues, TopicSeen } from "./metadata-history.ts";
 import type { Model } from "./linearizability.ts";
 
 export type TopicOp =

@@ -1,5 +1,5 @@
 // Invariant 22: the numbered records of one process stand in a partition in the order in which it sent them, over retries, new leaders and new epochs.
-import { type HistoryEvent, type PartitionName, partitionName, type RecordRead, type ScanEnded } from "../history.ts";
+import { type HistoryEvent, type PartitionName, partitionName, type RecordRead, type ScanEnded } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 interface Place {

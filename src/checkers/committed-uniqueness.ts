@@ -1,5 +1,5 @@
 // Invariant 2: an offset that was once read with a value is never read with another one.
-import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
+import { type HistoryEvent, type PartitionName, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class CommittedUniquenessChecker implements Checker {

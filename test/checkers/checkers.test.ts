@@ -1,8 +1,8 @@
 // Each checker is silent on a sound history and speaks on one with its anomaly planted.
 import { describe, expect, it } from "vitest";
-import type { Acks } from "../../../src/client/types.ts";
-import { CheckerSet } from "../../../src/sim/checkers/all.ts";
-import type { FaultHappened, HistoryEvent, RecordRead, SendEnded, SendInvoked } from "../../../src/sim/history.ts";
+import type { Acks } from "../../src/client/types.ts";
+import { CheckerSet } from "../../src/checkers/checker-set.ts";
+import type { FaultHappened, HistoryEvent, RecordRead, SendEnded, SendInvoked } from "../../src/checkers/history.ts";
 
 const PLACE = { topic: "t", partition: 0 } as const;
 

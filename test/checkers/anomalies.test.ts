@@ -1,8 +1,8 @@
 // Every anomaly by which histories of a log are judged, each planted in a history that is sound without it.
 import { describe, expect, it } from "vitest";
-import type { Acks } from "../../../src/client/types.ts";
-import { CheckerSet } from "../../../src/sim/checkers/all.ts";
-import type { HistoryEvent, RecordRead, SendInvoked } from "../../../src/sim/history.ts";
+import type { Acks } from "../../src/client/types.ts";
+import { CheckerSet } from "../../src/checkers/checker-set.ts";
+import type { HistoryEvent, RecordRead, SendInvoked } from "../../src/checkers/history.ts";
 
 const PLACE = { topic: "t", partition: 0 } as const;
 

@@ -1,8 +1,8 @@
 // Invariant 40: silent on what a sound cluster shows, loud on each planted anomaly.
 import { describe, expect, it } from "vitest";
-import type { Violation } from "../../../src/sim/checkers/checker.ts";
-import { MetadataVisibilityChecker } from "../../../src/sim/checkers/metadata-visibility.ts";
-import type { MetadataEvent, MetadataWish, TopicSeen } from "../../../src/sim/metadata-history.ts";
+import type { Violation } from "../../src/checkers/checker.ts";
+import { MetadataVisibilityChecker } from "../../src/checkers/metadata-visibility.ts";
+import type { MetadataEvent, MetadataWish, TopicSeen } from "../../src/checkers/metadata-history.ts";
 
 const WITHIN_MS = 100;
 

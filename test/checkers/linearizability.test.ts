@@ -1,8 +1,8 @@
 // The checker of linearizability: known histories, a naive twin that tries every order, and the time that it takes.
 import { cpuUsage } from "node:process";
 import { describe, expect, it } from "vitest";
-import { createRng, type Rng } from "../../../src/base/rng.ts";
-import { checkLinearizability, type Model, type Operation } from "../../../src/sim/checkers/linearizability.ts";
+import { createRng, type Rng } from "../../src/base/rng.ts";
+import { checkLinearizability, type Model, type Operation } from "../../src/checkers/linearizability.ts";
 
 type Op =
   | { readonly kind: "read" }

@@ -1,7 +1,7 @@
 // Invariant 38: changes and barrier reads of the metadata are linearizable: topics one by one (each name is an object of its own), the
 // configuration of each broker, metadata.version. Judged at the end, since a later event may explain an earlier one.
-import type { HistoryEvent } from "../history.ts";
-import type { ConfigValues, MetadataInvoked, MetadataResult, MetadataWish, TopicSeen } from "../metadata-history.ts";
+import type { HistoryEvent } from "./history.ts";
+import type { ConfigValues, MetadataInvoked, MetadataResult, MetadataWish, TopicSeen } from "./metadata-history.ts";
 import type { Checker, Violation } from "./checker.ts";
 import { checkLinearizability, type Model, type Operation, type SearchBounds } from "./linearizability.ts";
 import {

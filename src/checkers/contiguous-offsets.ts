@@ -1,6 +1,6 @@
 // Invariant 4: offsets are contiguous: a full re-read has every offset from the start to the end once, in order, and a reader
 // that does not seek gets one after the other (29).
-import { type HistoryEvent, partitionName } from "../history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class ContiguousOffsetsChecker implements Checker {

@@ -1,5 +1,5 @@
 // Invariant 42: after a failed sync the process stops within 100 ms; when the sync was of a journal, it acknowledges nothing more.
-import type { FaultHappened, HistoryEvent } from "../history.ts";
+import type { FaultHappened, HistoryEvent } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 const STOP_WITHIN_MS = 100;

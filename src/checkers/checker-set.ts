@@ -1,6 +1,6 @@
 // All checkers of this build, over one history.
-import { FaultAtlas, type HomeOf } from "../fault-atlas.ts";
-import { type ClientVerdict, type HistoryEvent, partitionName } from "../history.ts";
+import { FaultAtlas, type HomeOf } from "./fault-atlas.ts";
+import { type ClientVerdict, type HistoryEvent, partitionName } from "./history.ts";
 import { BoundedChecker } from "./bounded.ts";
 import type { Checker, Violation } from "./checker.ts";
 import { CommittedUniquenessChecker } from "./committed-uniqueness.ts";

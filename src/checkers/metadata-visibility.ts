@@ -1,8 +1,8 @@
 // Invariant 40: what was created becomes visible on every node, what was deleted never comes back, a name that is used again has another
 // id and shows nothing of its predecessor. Rests on what nodes say without a read barrier: an answer may be old, but each belongs to one
 // place in the metadata log, and at one place there is one truth.
-import type { HistoryEvent } from "../history.ts";
-import type { MarkMet, MetadataHealed, MetadataInvoked, MetadataSeen, TopicSeen } from "../metadata-history.ts";
+import type { HistoryEvent } from "./history.ts";
+import type { MarkMet, MetadataHealed, MetadataInvoked, MetadataSeen, TopicSeen } from "./metadata-history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 /** After the heal and after it was acknowledged, for every node to know of a change. */

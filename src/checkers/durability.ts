@@ -1,8 +1,8 @@
 // Invariant 1: a record acknowledged at an offset is returned at that offset, byte-identical, for ever.
 // acks=1 too, unless the fault atlas excuses its loss.
-import type { Acks } from "../../client/types.ts";
-import type { FaultAtlas } from "../fault-atlas.ts";
-import { type HistoryEvent, type PartitionName, partitionName, type ScanEnded, type SendInvoked } from "../history.ts";
+import type { Acks } from "../client/types.ts";
+import type { FaultAtlas } from "./fault-atlas.ts";
+import { type HistoryEvent, type PartitionName, partitionName, type ScanEnded, type SendInvoked } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 interface Acknowledged {

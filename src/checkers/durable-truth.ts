@@ -1,7 +1,7 @@
 // Invariant 16: what a node reported durable is on its platter. An end that a client was told is a durable end (one replica:
 // the high watermark is the durable end), so no later end, told or recovered from what a power loss left, may be below it; nor
 // may a start be refused because the data directory is damaged.
-import { type HistoryEvent, type PartitionName, partitionName } from "../history.ts";
+import { type HistoryEvent, type PartitionName, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class DurableTruthChecker implements Checker {

@@ -1,11 +1,11 @@
 // Invariant 38 over topics and configuration: silent on what sound metadata makes, loud on each planted anomaly, quick enough.
 import { cpuUsage } from "node:process";
 import { describe, expect, it } from "vitest";
-import { createRng } from "../../../src/base/rng.ts";
-import { MetadataLinearizabilityChecker } from "../../../src/sim/checkers/metadata-linearizability.ts";
-import type { Violation } from "../../../src/sim/checkers/checker.ts";
-import type { HistoryEvent } from "../../../src/sim/history.ts";
-import type { ConfigValues, MetadataEvent, MetadataResult, MetadataWish } from "../../../src/sim/metadata-history.ts";
+import { createRng } from "../../src/base/rng.ts";
+import { MetadataLinearizabilityChecker } from "../../src/checkers/metadata-linearizability.ts";
+import type { Violation } from "../../src/checkers/checker.ts";
+import type { HistoryEvent } from "../../src/checkers/history.ts";
+import type { ConfigValues, MetadataEvent, MetadataResult, MetadataWish } from "../../src/checkers/metadata-history.ts";
 import { soundHistory, withOneLie } from "./metadata-histories.ts";
 
 function judged(history: readonly HistoryEvent[]): Violation | undefined {

@@ -1,6 +1,6 @@
 // Invariant 10: the end of a partition as one client is told it (the high watermark that comes with records, the answer to "where does it end")
 // never goes back, across changes of the leader too.
-import { type HistoryEvent, partitionName } from "../history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class MonotonicEndChecker implements Checker {

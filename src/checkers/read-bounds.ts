@@ -1,5 +1,5 @@
 // Invariant 11: no read at or above the high watermark, none below what was asked for.
-import { type HistoryEvent, partitionName } from "../history.ts";
+import { type HistoryEvent, partitionName } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 export class ReadBoundsChecker implements Checker {

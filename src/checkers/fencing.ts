@@ -1,6 +1,6 @@
 // Invariant 24: from the moment at which a producer with a name is acknowledged, nothing of the name's lives before is appended: their later sends are
 // not acknowledged, and in no partition does a record of an earlier life stand above one of a later life.
-import { type HistoryEvent, partitionName, type ScanEnded, type SendInvoked } from "../history.ts";
+import { type HistoryEvent, partitionName, type ScanEnded, type SendInvoked } from "./history.ts";
 import type { Checker, Violation } from "./checker.ts";
 
 type Named = Pick<SendInvoked, "timeMs"> & NonNullable<SendInvoked["named"]>;
