@@ -38,6 +38,7 @@ const ALLOWED = {
 const EXTRA = {
   "src/model/config.ts": ["npm:zod"],
   "src/cli/config-file.ts": ["npm:zod"],
+  "src/bench/result-file.ts": ["npm:zod"],
   "src/wire/native/": ["npm:msgpackr"],
 };
 

@@ -3,6 +3,7 @@ import { Command, CommanderError, Option } from "commander";
 import { EXIT } from "../model/exit-codes.ts";
 import { createOutput, type GlobalFlags } from "./output.ts";
 import { type Act, prose } from "./tree/act.ts";
+import { addBench } from "./tree/bench.ts";
 import { addBroker } from "./tree/broker.ts";
 import { addCluster } from "./tree/cluster.ts";
 import { addData } from "./tree/data.ts";
@@ -99,6 +100,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
   addQuorum(program, act);
   addData(program, act);
   addLog(program, act);
+  addBench(program, act);
   addSelfTeaching(program, act);
   return program;
 }
