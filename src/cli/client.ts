@@ -42,25 +42,42 @@ function localAddresses(): string | undefined {
 
 export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");
 
-async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionName[]): Promise<Client> {
-  const brokers = bootstrapOf(flags);
-  const entropy = createEntropy();
+export interface RealClientOptions {
+  readonly brokers: readonly string[];
+  readonly clientId: string;
+  readonly connectTimeoutMs: number;
+  /** Those that the client may meet. */
+  readonly codecs: readonly CompressionName[];
+  readonly logger: Logger;
+}
+
+/** The library's client over this machine's network. */
+export async function openRealClient({ codecs, logger, ...options }: RealClientOptions): Promise<Client> {
   const deps = {
     clock: createClock(),
     timers: createTimers(),
     transport: createWebSocketTransport(),
     checksum: createChecksum(),
     codecs: await loadCodecs(codecs),
-    logger: stderrLogger({ verbosity: flags.quiet === true ? -1 : (flags.verbose ?? 0), isJson: flags.json === true }),
-    rng: rngFromSystem(entropy),
+    logger,
+    rng: rngFromSystem(createEntropy()),
   };
+  return openClient(deps, options);
+}
+
+async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionName[]): Promise<Client> {
+  const brokers = bootstrapOf(flags);
+  const logger = stderrLogger({
+    verbosity: flags.quiet === true ? -1 : (flags.verbose ?? 0),
+    isJson: flags.json === true,
+  });
   const connectTimeoutMs = parseDuration(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout", "s");
   const remark = setTimeout(() => {
     const text = `waiting for a broker at ${brokers.join(", ")}`;
     if (flags.quiet !== true) process.stderr.write(remarkText(text, flags.json === true));
   }, TELL_AFTER_MS);
   try {
-    return await openClient(deps, { brokers, clientId: "ottla-cli", connectTimeoutMs });
+    return await openRealClient({ brokers, clientId: "ottla-cli", connectTimeoutMs, codecs, logger });
   } catch (thrown) {
     throw withAddresses(thrown, brokers);
   } finally {
