@@ -1,6 +1,6 @@
 // The planted bugs that random seeds must catch (mutants.ts hunts them, `npm run sim -- --seed N --mutant ID` runs one); those of rules (D-2, D-11, D-13, D-14) have directed schedules in test/storage.
 // M11 needs a leader that has lost its high watermark, which is in the journal now: the simulator of partition cores finds it.
-import { type ClientPlan, NO_OPERATOR, type SwarmConfig } from "../src/sim/swarm.ts";
+import { type ClientPlan, NO_OPERATOR, type OperatorPlan, type SwarmConfig } from "../src/sim/swarm.ts";
 
 export interface MutantPlan {
   readonly id: string;
@@ -13,6 +13,8 @@ export interface MutantPlan {
   readonly scene: "disk" | "replicas" | "producers";
   /** In the scenes of replicas and producers: what this one needs besides. */
   readonly faults?: Partial<SwarmConfig["faults"]>;
+  /** In the scene of replicas. */
+  readonly operator?: Partial<OperatorPlan>;
   /** In the scene of producers. */
   readonly client?: Partial<ClientPlan>;
 }
@@ -67,6 +69,15 @@ export const MUTANTS: readonly MutantPlan[] = [
     budget: 50,
     knownSeed: 2,
     scene: "replicas",
+  },
+  {
+    id: "R-60",
+    about: "who is named leads, in sync or not: every node refuses to apply that",
+    invariants: [39],
+    budget: 50,
+    knownSeed: 1,
+    scene: "replicas",
+    operator: { preferredMs: 500 },
   },
   {
     id: "M9",
@@ -239,7 +250,7 @@ export function knownScene(plan: MutantPlan): (swarm: SwarmConfig) => SwarmConfi
     case "disk":
       return diskScene;
     case "replicas":
-      return (swarm) => replicaScene(swarm, plan.faults ?? {});
+      return (swarm) => replicaScene(swarm, plan.faults ?? {}, plan.operator);
     case "producers":
       return (swarm) => producerScene(swarm, plan);
   }
@@ -260,13 +271,17 @@ function diskScene(swarm: SwarmConfig): SwarmConfig {
 }
 
 /** Three nodes with all replicas of a few partitions, whose leaders die and are cut off. */
-function replicaScene(swarm: SwarmConfig, faults: Partial<SwarmConfig["faults"]>): SwarmConfig {
+function replicaScene(
+  swarm: SwarmConfig,
+  faults: Partial<SwarmConfig["faults"]>,
+  operator: Partial<OperatorPlan> = {},
+): SwarmConfig {
   return {
     ...swarm,
     safetyMs: 10_000,
     restartAtMs: 5000,
     cluster: { voters: 3, observers: 0 },
-    operator: NO_OPERATOR,
+    operator: { ...NO_OPERATOR, ...operator },
     replicasMax: 3,
     topics: 1,
     partitionsMax: 2,

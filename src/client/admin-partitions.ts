@@ -161,6 +161,8 @@ export async function electLeaders(
   if (topic === null && partitions !== undefined) throw invalid("electLeaders: topic", "the partitions' topic", null);
   if (kind === "unclean" && topic === null)
     throw invalid("electLeaders: topic", "a topic: an unclean election loses records", null);
+  if (topic === null && nodeId !== -1)
+    throw invalid("electLeaders: topic", "a topic: not every one has a replica there", null);
   const deadlineMs = context.alarms.nowMs() + timeoutMs;
   const chunks = partitions === undefined ? [null] : inChunks(partitions);
   const elections: Election[] = [];

@@ -70,11 +70,11 @@ export interface DescribePartitionsOptions extends CallOptions {
 }
 
 export interface ElectOptions extends CallOptions {
-  /** Default: every topic; an unclean election takes one. */
+  /** Default: every topic; an unclean election takes one, and so does one with `nodeId`. */
   readonly topic?: string;
   /** Default: all of the topic. */
   readonly partitions?: readonly number[];
-  /** Of an unclean election: who is to lead; default: whoever has most, as far as replicas tell the controller. */
+  /** Who is to lead. Default: the first replica; of an unclean election whoever has most, as far as replicas tell the controller. */
   readonly nodeId?: number;
   /** Of an unclean election: also where a replica that has everything is only down. Default: false. */
   readonly force?: boolean;
@@ -274,7 +274,8 @@ export interface Admin {
    */
   describePartitions(topic: string, options?: DescribePartitionsOptions): Promise<PartitionState[]>;
   /**
-   * "preferred": the first replica leads, where it is in sync. "unclean": a partition that nobody can lead is given to a replica that may
+   * "preferred": the first replica leads, or the one on the node that is named, where it is in sync; in the latter case the first one leads again some
+   * seconds later, as after every change of leader (`auto.leader.rebalance.enable`). "unclean": a partition that nobody can lead is given to a replica that may
    * lack acknowledged records: those are lost for good. Rejects when the whole was refused; each partition has an error of its own.
    */
   electLeaders(kind: "preferred" | "unclean", options?: ElectOptions): Promise<Elections>;

@@ -1,4 +1,6 @@
-// Decisions about elections that an operator asks for: of first replicas, or of replicas that may lack committed records (R-60, R-61).
+// Decisions about elections that an operator asks for: of first replicas, of one in sync that is named, or of replicas that may lack committed records
+// (R-60, R-61).
+import { mutant } from "../base/mutant.ts";
 import type { NodeId } from "../model/ids.ts";
 import { type Decision, accepted } from "./decision.ts";
 import type { MetadataImage } from "./image.ts";
@@ -21,7 +23,7 @@ export type ReplicaEnd =
 export interface Elections extends DamageKnown {
   readonly kind: "preferred" | "unclean";
   readonly partitions: readonly PartitionRef[];
-  /** Of an unclean election: who is to lead; null = the one that has most. */
+  /** Who is to lead; null = the first replica, of an unclean election the one that has most. */
   readonly nodeId: NodeId | null;
   /** Of an unclean election: also where one that has everything is only down. */
   readonly isForced?: boolean;
@@ -51,7 +53,7 @@ export function decideElections(image: MetadataImage, wish: Elections): Election
     if (changes.has(ref)) return withoutEnd(no("INVALID_REQUEST", "it is named twice"));
     if (changes.isFull) return withoutEnd(no("BUSY", "too many elections at once"));
     return wish.kind === "preferred"
-      ? withoutEnd(electPreferred(image, place, changes))
+      ? withoutEnd(electInSync(image, { place, wish, changes }))
       : electUnclean(new Candidates(image, place, wish), changes);
   });
   return { decision: accepted(...changes.records), verdicts };
@@ -64,16 +66,43 @@ function missing(image: MetadataImage, { topicId, partition }: PartitionRef): st
     : `${topic.name} has no partition ${partition}: it has ${topic.partitions.length}`;
 }
 
-function electPreferred(image: MetadataImage, { topic, partition }: Place, changes: PartitionChanges): Verdict {
+interface InSyncWish {
+  readonly place: Place;
+  readonly wish: Elections;
+  readonly changes: PartitionChanges;
+}
+
+/** Whoever is in the ISR has all that is committed: nothing is lost, whoever led. */
+function electInSync(image: MetadataImage, { place, wish, changes }: InSyncWish): Verdict {
+  const { topic, partition } = place;
   const { leader, isr, elr } = partition;
-  const first = partition.replicas[0];
-  if (leader === first) return no("ELECTION_NOT_NEEDED", `node ${first} leads it`);
-  if (first === undefined || !isr.includes(first)) {
-    const why = first !== undefined && !image.active.has(first) ? "is fenced" : "is not in sync";
-    return no("PREFERRED_LEADER_NOT_AVAILABLE", `node ${first}, its first replica, ${why}`);
+  const heir = wish.nodeId ?? partition.replicas[0];
+  const stranger = wish.nodeId === null ? undefined : strangerFault(image, place, wish.nodeId);
+  if (stranger !== undefined) return stranger;
+  if (leader === heir) return no("ELECTION_NOT_NEEDED", `node ${heir} leads it`);
+  const ref = { topicId: topic.topicId, partition: partition.index };
+  const isInSync = heir !== undefined && (isr.includes(heir) || mutant("R-60"));
+  if (!isInSync || wish.isDamaged?.(heir, ref) === true) {
+    const who = wish.nodeId === null ? `node ${heir}, its first replica,` : `node ${heir}`;
+    return no("PREFERRED_LEADER_NOT_AVAILABLE", `${who} ${notInSync(image, place, heir)}`);
   }
-  changes.add(topic.topicId, partition, { leader: first, isr, elr });
+  changes.add(topic.topicId, partition, { leader: heir, isr, elr });
   return DONE;
+}
+
+function notInSync(image: MetadataImage, { partition }: Place, heir: NodeId | undefined): string {
+  if (heir !== undefined && !image.active.has(heir)) return "is fenced";
+  return heir !== undefined && partition.isr.includes(heir) ? "is damaged" : "is not in sync";
+}
+
+/** The node that was named has nothing to do with the partition. */
+function strangerFault(image: MetadataImage, { topic, partition }: Place, nodeId: NodeId): Verdict | undefined {
+  const { replicas } = partition;
+  if (replicas.includes(nodeId)) return undefined;
+  const name = `${topic.name}-${partition.index}`;
+  return image.broker(nodeId) === undefined
+    ? no("BROKER_ID_NOT_REGISTERED", `there is no node ${nodeId}: ${name} is on ${listed(replicas)}`)
+    : no("ELIGIBLE_LEADERS_NOT_AVAILABLE", `node ${nodeId} has no replica of ${name}: it is on ${listed(replicas)}`);
 }
 
 function electUnclean(candidates: Candidates, changes: PartitionChanges): ElectionVerdict {
@@ -128,15 +157,10 @@ class Candidates {
 
   /** Nothing to elect, or nobody whom the wish could mean. */
   refusal(): Verdict | undefined {
-    const { leader, replicas } = this.place.partition;
+    const { leader } = this.place.partition;
     const { nodeId } = this.wish;
-    if (nodeId !== null && this.#image.broker(nodeId) === undefined && !replicas.includes(nodeId))
-      return no("BROKER_ID_NOT_REGISTERED", `there is no node ${nodeId}: ${this.#name} is on ${listed(replicas)}`);
-    if (nodeId !== null && !replicas.includes(nodeId))
-      return no(
-        "ELIGIBLE_LEADERS_NOT_AVAILABLE",
-        `node ${nodeId} has no replica of ${this.#name}: it is on ${listed(replicas)}`,
-      );
+    const stranger = nodeId === null ? undefined : strangerFault(this.#image, this.place, nodeId);
+    if (stranger !== undefined) return stranger;
     return leader === null ? undefined : no("ELECTION_NOT_NEEDED", `node ${leader} leads ${this.#name}`);
   }
 

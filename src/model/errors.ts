@@ -425,8 +425,8 @@ export const ERRORS = {
     105,
     80,
     false,
-    "the first replica of the partition is not up, or not in sync",
-    "ottla topic describe <topic> shows the replicas; leadership goes back by itself when the first one is in sync",
+    "the replica that is to lead, the first or the one that was named, is not up, or not in sync",
+    "ottla topic describe <topic> shows the replicas; leadership goes back to the first one by itself when it is in sync",
   ),
   ELIGIBLE_LEADERS_NOT_AVAILABLE: row(
     106,

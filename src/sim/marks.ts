@@ -36,6 +36,7 @@ export const MARK = {
   LOG_DAMAGED: "a damaged replica was found",
   UNCLEAN_WISH: "an unclean election was done as asked",
   PREFERRED_WISH: "preferred elections were done as asked",
+  NAMED_WISH: "a replica that was named was elected",
   MIN_ISR_WISH: "min.insync.replicas was changed",
   READ_IN_TURNS: "all was read while each node in turn was away",
   REPLICAS_COMPARED: "replicas were compared byte for byte",

@@ -173,6 +173,14 @@ describe("elections by an operator", () => {
       metadataEnd: bench.image.endOffset,
     });
     expect(await bench.controller.electLeaders(wish)).toMatchObject({ entries: [] });
+    // Of a whole topic: wherever somebody else leads.
+    expect(await bench.controller.electLeaders({ ...wish, topic: `t${TOPIC}`, nodeId: 3 })).toMatchObject({
+      entries: [
+        { partition: 0, error: "NONE", leader: 3 },
+        { partition: 1, error: "NONE", leader: 3 },
+      ],
+    });
+    expect((await bench.controller.electLeaders(wish)).entries).toHaveLength(2);
     expect(await bench.controller.electLeaders({ ...wish, topic: `t${TOPIC}`, partitions: [0, 7] })).toMatchObject({
       entries: [
         { partition: 0, error: "ELECTION_NOT_NEEDED", leader: 1 },

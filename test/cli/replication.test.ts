@@ -1,5 +1,6 @@
 // What users see of partitions with several replicas when nodes and disks are lost: three real nodes.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { EXIT } from "../../src/model/exit-codes.ts";
 import { json, type RunResult, startTestCluster, type TestCluster } from "./support.ts";
 
 // Many processes: a busy machine may take a while.
@@ -109,6 +110,17 @@ describe("three replicas", () => {
     };
     await vi.waitFor(isBalanced, SOON);
     expect((await ok("partition", "elect", "t", "0-2", "5")).stdout.match(/\tnot needed\n/g)).toHaveLength(4);
+    const unsaid = await cluster.run(["partition", "elect", "--node", "2"]);
+    expect([unsaid.code, unsaid.stderr]).toEqual([2, expect.stringContaining("--node needs a topic")]);
+    expect((await cluster.run(["partition", "elect", "t", "0", "--node", "9"])).code).toBe(EXIT.NOT_FOUND);
+    for (const nodeId of [1, 2, 3]) {
+      const isThere = async () => {
+        const moved = await ok("partition", "elect", "t", "0", "--node", String(nodeId));
+        expect(lines(moved)[1]).toMatch(new RegExp(`^t\\t0\\t${nodeId}\\t(elected|not needed)$`));
+      };
+      // The balance may give it back in between.
+      await vi.waitFor(isThere, SOON);
+    }
     expect((await ok("cluster", "health", "--wait", "--timeout", "20s")).stdout).toBe("healthy\n");
   });
 

@@ -396,6 +396,7 @@ describe("electLeaders", () => {
   it.each([
     ["a kind that there is not", (admin: Admin) => admin.electLeaders("best" as never)],
     ["partitions of no topic", (admin: Admin) => admin.electLeaders("preferred", { partitions: [0] })],
+    ["one node for everything", (admin: Admin) => admin.electLeaders("preferred", { nodeId: 1 })],
     ["an unclean election of everything", (admin: Admin) => admin.electLeaders("unclean")],
   ])("refuses %s before anything is sent", async (_what, act) => {
     const { time, first, admin } = await setUp();

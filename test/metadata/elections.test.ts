@@ -63,6 +63,28 @@ describe("elections by an operator (R-60, R-61)", () => {
     expect(history.wishElection("preferred", "a", 1)).toMatchObject({ error: "UNKNOWN_TOPIC_OR_PARTITION" });
   });
 
+  test("the one that is named leads when it is in sync, and nobody else", () => {
+    const history = replicated([1, 2, 3, 4]);
+    history.create("b", { replicationFactor: 2 });
+    history.take(history.wishElection("preferred", "a", 0, 3));
+    expect(history.standing("a")).toBe("3@1 [1 2 3 4] []");
+    expect(history.wishElection("preferred", "a", 0, 3)).toMatchObject({ error: "ELECTION_NOT_NEEDED" });
+    const refusal = (nodeId: number, topic = "a", more: Partial<Elections> = {}) =>
+      history.wishElection("preferred", topic, 0, nodeId, more);
+    expect(refusal(9)).toMatchObject({ error: "BROKER_ID_NOT_REGISTERED" });
+    const outsider = [1, 2, 3, 4].find((id) => !history.partition("b").replicas.includes(node(id))) ?? 0;
+    expect(refusal(outsider, "b")).toMatchObject({ error: "ELIGIBLE_LEADERS_NOT_AVAILABLE" });
+    expect(refusal(2, "a", { isDamaged: (nodeId) => nodeId === node(2) })).toMatchObject({
+      error: "PREFERRED_LEADER_NOT_AVAILABLE",
+      message: "node 2 is damaged",
+    });
+    history.fence(2);
+    expect(refusal(2)).toMatchObject({ error: "PREFERRED_LEADER_NOT_AVAILABLE", message: "node 2 is fenced" });
+    history.unfence(2);
+    expect(refusal(2)).toMatchObject({ error: "PREFERRED_LEADER_NOT_AVAILABLE", message: "node 2 is not in sync" });
+    expect(history.standing("a")).toBe("3@1 [1 3 4] []");
+  });
+
   test("an unclean one only where nobody leads, of whoever is active, and it is on record", () => {
     const history = replicated();
     expect(history.wishElection("unclean", "a", 0)).toMatchObject({ error: "ELECTION_NOT_NEEDED" });

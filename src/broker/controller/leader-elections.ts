@@ -102,10 +102,10 @@ export class LeaderElections {
 
 function wantedOf(
   image: MetadataImage,
-  { kind, topic: name, partitions }: ElectLeadersRequest,
+  { kind, topic: name, partitions, nodeId }: ElectLeadersRequest,
 ): readonly (PartitionRef & { readonly topic: string })[] {
   const isWanted = ({ leader, replicas }: PartitionImage): boolean =>
-    kind === "unclean" ? leader === null : leader !== replicas[0];
+    kind === "unclean" ? leader === null : leader !== (nodeId === -1 ? replicas[0] : nodeId);
   const placesOf = ({ topicId, name: topic, partitions: all }: TopicImage) =>
     all.filter(isWanted).map(({ index }) => ({ topicId, topic, partition: index }));
   if (name === null) return [...image.topics].filter(({ isDeleting }) => !isDeleting).flatMap(placesOf);

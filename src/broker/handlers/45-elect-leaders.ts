@@ -1,4 +1,5 @@
-// ElectLeaders: an operator's elections: of first replicas, or of replicas that may lack committed records.
+// ElectLeaders: an operator's elections: of first replicas, of one in sync that is named, or of replicas that may lack
+// committed records.
 // Versions: 0.
 // Behaviour: only the controller; answered when it is committed. Each partition by itself. Unclean elections need a partition that nobody leads, and
 // choose the first replica that is active and not damaged unless one is named; each is an event in the log of the controller.

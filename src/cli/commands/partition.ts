@@ -1,4 +1,4 @@
-// ottla partition elect: gives leadership back to the first replicas, or, where nobody may lead, to one that is not complete.
+// ottla partition elect: gives leadership back to the first replicas, or to one in sync, or, where nobody may lead, to one that is not complete.
 import type { Admin, Election, ElectOptions, PartitionState } from "../../client/types.ts";
 import type { ErrorName } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
@@ -46,11 +46,8 @@ export async function partitionElect({ args, flags, output }: Invocation<ElectFl
 }
 
 function wishOf([topic, ...partitions]: readonly string[], flags: ElectFlags): ElectOptions {
-  if (flags.unclean !== true && flags.node !== undefined)
-    throw new UsageError(
-      "--node goes with --unclean",
-      "a preferred election elects the first replica of each partition",
-    );
+  if (flags.node !== undefined && topic === undefined)
+    throw new UsageError("--node needs a topic", "not every topic has a replica on one node");
   if (flags.unclean !== true && flags.force === true)
     throw new UsageError("--force goes with --unclean", "a preferred election gives up nothing");
   if (flags.unclean === true && topic === undefined)

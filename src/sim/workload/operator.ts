@@ -150,7 +150,16 @@ export class Operator {
     );
   }
 
+  /** Everybody's first replica, or one partition's replica somewhere. */
   async #electPreferred(admin: Admin): Promise<void> {
+    const { board, cluster } = this.#parts;
+    if (board.live.length > 0 && this.#rng.chance(0.5)) {
+      const { name: topic } = this.#rng.pick(board.live);
+      const { id: nodeId } = this.#rng.pick(cluster.nodes);
+      return this.#try(`election of ${nodeId} for ${topic}-0`, MARK.NAMED_WISH, () =>
+        elect(admin, "preferred", { topic, partitions: [0], nodeId, timeoutMs: CHANGE_MS }),
+      );
+    }
     await this.#try("preferred election", MARK.PREFERRED_WISH, () =>
       elect(admin, "preferred", { timeoutMs: CHANGE_MS }),
     );

@@ -84,13 +84,13 @@ export interface DurableReportRequest {
 
 /** From a client to the controller. */
 export interface ElectLeadersRequest {
-  /** "preferred": the first replica. "unclean": whoever is named, committed records may be lost. */
+  /** "preferred": the first replica, or the one in sync that is named. "unclean": committed records may be lost. */
   readonly kind: "preferred" | "unclean";
   /** null = every topic. */
   readonly topic: string | null;
   /** null = every partition; always null without a topic. */
   readonly partitions: readonly number[] | null;
-  /** Of an unclean election: who is to lead; -1 = the controller chooses the one that has most. */
+  /** Who is to lead; -1 = the first replica, of an unclean election the one that has most, which the controller finds out. */
   readonly nodeId: number;
   /** Of an unclean election: also where a replica that has everything is only down. */
   readonly isForced: boolean;
