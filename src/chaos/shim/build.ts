@@ -1,0 +1,33 @@
+// Compiles the preload shim with the machine's C compiler, once per version of its source, into a cache in the temporary directory.
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import { arch, tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const FLAGS = ["-shared", "-fPIC", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror"];
+const COMPILE_MS = 60_000;
+
+/** The C file: beside this one in the sources; from the build, which holds no C, in the sources beside it. */
+export function shimSource(): string {
+  const beside = fileURLToPath(new URL("preload.c", import.meta.url));
+  return existsSync(beside) ? beside : fileURLToPath(new URL("../../../src/chaos/shim/preload.c", import.meta.url));
+}
+
+/** The path of the library. Rejects with the compiler's words where there is none, or on a system that is not Linux. */
+export async function buildShim(compiler = process.env["CC"] ?? "cc"): Promise<string> {
+  if (process.platform !== "linux") throw new Error(`the preload shim is for Linux, not ${process.platform}`);
+  const source = shimSource();
+  const key = createHash("sha256").update(readFileSync(source)).update(FLAGS.join(" ")).update(arch()).digest("hex");
+  const directory = join(tmpdir(), `ottla-shim-${userInfo().uid}`);
+  const library = join(directory, `${key.slice(0, 16)}.so`);
+  if (existsSync(library)) return library;
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const fresh = `${library}.${process.pid}`;
+  await promisify(execFile)(compiler, [...FLAGS, "-o", fresh, source, "-ldl"], { timeout: COMPILE_MS });
+  // Whole or not there: two may compile at once.
+  renameSync(fresh, library);
+  return library;
+}
