@@ -10,7 +10,7 @@ import { MARK } from "../marks.ts";
 import { type Incarnation } from "../world.ts";
 import type { ClientParts } from "./client-life.ts";
 import { RawLink } from "./raw-link.ts";
-import { makeRecord } from "./records.ts";
+import { makeRecord } from "../../checkers/named-records.ts";
 
 /** Mean pause between two misdeeds. */
 const THINK_MS = 120;

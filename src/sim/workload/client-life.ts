@@ -10,7 +10,7 @@ import type { SimNetwork } from "../network.ts";
 import type { ClientPlan } from "../swarm.ts";
 import { createSimTimers, type Incarnation, type SimWorld } from "../world.ts";
 import { openSimClient } from "./open-client.ts";
-import { makeRecord, sumOf, valueOf } from "./records.ts";
+import { makeRecord, sumOf, valueOf } from "../../checkers/named-records.ts";
 import type { TopicBoard, TopicPlan } from "./topics.ts";
 
 export interface ClientParts {

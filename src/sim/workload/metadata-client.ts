@@ -8,7 +8,7 @@ import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "../.
 import { createSimTimers, type Incarnation } from "../world.ts";
 import type { MetadataWorkloadParts, NamePool } from "./metadata-clients.ts";
 import { openSimClient } from "./open-client.ts";
-import { valueOf } from "./records.ts";
+import { valueOf } from "../../checkers/named-records.ts";
 
 /** Refusals that tell what the controller found. */
 const TELLING = ["TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION"];

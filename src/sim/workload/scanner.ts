@@ -2,7 +2,7 @@
 import type { Client } from "../../client/types.ts";
 import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimWorld } from "../world.ts";
-import { sumOf, valueOf } from "./records.ts";
+import { sumOf, valueOf } from "../../checkers/named-records.ts";
 import type { TopicPlan } from "./topics.ts";
 
 export interface ScanParts {

@@ -1,9 +1,13 @@
-// Records of the workload: each value names itself, so that whatever is read can be traced to the send that made it.
-import { utf8Decode, utf8Encode, writeI64 } from "../../base/bytes.ts";
-import type { Rng } from "../../base/rng.ts";
-import type { ConsumedRecord, Headers, OutgoingRecord } from "../../client/types.ts";
-import type { RecordInput } from "../../model/records.ts";
-import type { Checksum } from "../../ports/checksum.ts";
+// Records of a run: each value names itself, so that whatever is read can be traced to the send that made it.
+import { utf8Decode, utf8Encode, writeI64 } from "../base/bytes.ts";
+import type { Rng } from "../base/rng.ts";
+import type { ConsumedRecord, Headers, OutgoingRecord } from "../client/types.ts";
+import type { RecordInput } from "../model/records.ts";
+
+/** CRC-32C. */
+interface Checksum {
+  crc32c(bytes: Uint8Array, seed?: number): number;
+}
 
 const NAME_END = 0x7c; // "|": what follows is filler
 
