@@ -22,7 +22,13 @@ const runLabels = z
 const latency = z.strictObject({ p50: count, p90: count, p99: count, p999: count, max: count, histogram: z.base64() });
 
 const timelineEntry = z.strictObject({ atMs: z.number(), records: count, p50Ms: known, p99Ms: known, maxMs: known });
-const faultSpan = z.strictObject({ atMs: z.number(), untilMs: z.number(), label: z.string() });
+const faultSpan = z.strictObject({
+  atMs: z.number(),
+  untilMs: z.number(),
+  label: z.string(),
+  gapMs: known,
+  allowedGapMs: known,
+});
 const processSample = z.strictObject({ atMs: z.number(), process: z.string(), rssBytes: count, openFiles: count });
 
 const benchRun = z.strictObject({

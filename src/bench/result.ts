@@ -119,6 +119,9 @@ export interface FaultSpan {
   readonly atMs: number;
   readonly untilMs: number;
   readonly label: string;
+  /** The longest time between two acknowledgements of the partition that waited longest, within the fault. null: not measured. */
+  readonly gapMs: number | null;
+  readonly allowedGapMs: number | null;
 }
 
 export interface ProcessSample {
