@@ -4,12 +4,11 @@ import type { TallyWindow } from "./tally.ts";
 export class GapMeter {
   longestMs = 0;
   readonly #windows: readonly TallyWindow[];
-  readonly #longestIn: number[];
+  readonly #longestIn = new Map<string, number>();
   #lastMs: number | undefined;
 
   constructor(windows: readonly TallyWindow[]) {
     this.#windows = windows;
-    this.#longestIn = windows.map(() => 0);
   }
 
   /** From the first of these on an acknowledgement is waited for. */
@@ -28,15 +27,15 @@ export class GapMeter {
   }
 
   /** All of a gap that reaches into the window, also what lies outside. */
-  longestIn(window: number): number {
-    return this.#longestIn[window] ?? 0;
+  longestIn(window: string): number {
+    return this.#longestIn.get(window) ?? 0;
   }
 
   #take(fromMs: number, untilMs: number): void {
     const gapMs = untilMs - fromMs;
     this.longestMs = Math.max(this.longestMs, gapMs);
-    for (const [index, window] of this.#windows.entries())
+    for (const window of this.#windows)
       if (fromMs < window.untilMs && untilMs > window.fromMs)
-        this.#longestIn[index] = Math.max(this.#longestIn[index] ?? 0, gapMs);
+        this.#longestIn.set(window.name, Math.max(this.longestIn(window.name), gapMs));
   }
 }

@@ -5,28 +5,35 @@ import type { OpenRow } from "./tally-taker.ts";
 
 export class LatencyBins {
   readonly #windows: readonly TallyWindow[];
-  readonly #samples: number[][];
+  readonly #samples = new Map<string, number[]>();
 
   constructor(windows: readonly TallyWindow[]) {
     this.#windows = windows;
-    this.#samples = windows.map(() => []);
+    for (const { name } of windows) this.#samples.set(name, []);
   }
 
   add(invokedMs: number, endedMs: number): void {
-    const index = this.#windows.findIndex(({ fromMs, untilMs }) => invokedMs < untilMs && endedMs >= fromMs);
-    if (index >= 0) this.#samples[index]?.push(endedMs - invokedMs);
+    const window = this.#windows.find(({ fromMs, untilMs }) => invokedMs < untilMs && endedMs >= fromMs);
+    if (window !== undefined) this.#samples.get(window.name)?.push(endedMs - invokedMs);
   }
 
-  count(window: number): number {
-    return this.#samples[window]?.length ?? 0;
+  /** By window. */
+  get figures(): readonly {
+    readonly name: string;
+    readonly acknowledged: number;
+    readonly latencyMs: LatencyMs | undefined;
+  }[] {
+    return [...this.#samples].map(([name, samples]) => ({
+      name,
+      acknowledged: samples.length,
+      latencyMs: latencyOf(Float64Array.from(samples).sort()),
+    }));
   }
+}
 
-  figures(window: number): LatencyMs | undefined {
-    const sorted = Float64Array.from(this.#samples[window] ?? []).sort();
-    return sorted.length === 0
-      ? undefined
-      : { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), max: quantile(sorted, 1) };
-  }
+function latencyOf(sorted: Float64Array): LatencyMs | undefined {
+  if (sorted.length === 0) return undefined;
+  return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), max: quantile(sorted, 1) };
 }
 
 /** Nearest rank: a value that was measured. */
@@ -34,7 +41,7 @@ function quantile(sorted: Float64Array, part: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 }
 
-export function rowOf(row: OpenRow, windows: readonly TallyWindow[]): TallyRow {
+export function rowOf(row: OpenRow): TallyRow {
   const partitions = [...row.partitionGaps.values()].map(({ gaps }) => gaps);
   return {
     topic: row.topic,
@@ -42,13 +49,11 @@ export function rowOf(row: OpenRow, windows: readonly TallyWindow[]): TallyRow {
     ...countsOf(row.sends),
     longestGapMs: row.gaps.longestMs,
     longestPartitionGapMs: Math.max(0, ...partitions.map((gaps) => gaps.longestMs)),
-    windows: windows.map(
-      (window, index): WindowFigures => ({
-        ...window,
-        acknowledged: row.latency.count(index),
-        latencyMs: row.latency.figures(index),
-        longestGapMs: row.gaps.longestIn(index),
-        longestPartitionGapMs: Math.max(0, ...partitions.map((gaps) => gaps.longestIn(index))),
+    windows: row.latency.figures.map(
+      (figures): WindowFigures => ({
+        ...figures,
+        longestGapMs: row.gaps.longestIn(figures.name),
+        longestPartitionGapMs: Math.max(0, ...partitions.map((gaps) => gaps.longestIn(figures.name))),
       }),
     ),
   };

@@ -180,7 +180,7 @@ export class TallyTaker {
 
   #closed(row: OpenRow): Tally["rows"][number] {
     for (const watched of [row, ...row.partitionGaps.values()]) watched.gaps.end(watched.lastMs);
-    return rowOf(row, this.#windows);
+    return rowOf(row);
   }
 }
 

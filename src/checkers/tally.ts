@@ -4,7 +4,7 @@ import type { Acks } from "../client/types.ts";
 import type { HistoryEvent } from "./history.ts";
 import { TallyTaker } from "./tally-taker.ts";
 
-/** A part of the run, for latency and gaps. */
+/** A part of the run, for latency and gaps. Those with the same name are one. */
 export interface TallyWindow {
   readonly name: string;
   readonly fromMs: number;
@@ -45,8 +45,6 @@ export interface LatencyMs {
 
 export interface WindowFigures {
   readonly name: string;
-  readonly fromMs: number;
-  readonly untilMs: number;
   readonly acknowledged: number;
   /** From the call to its answer; undefined: none was acknowledged. */
   readonly latencyMs: LatencyMs | undefined;

@@ -99,6 +99,18 @@ it("gives latency and the longest gap of each window; a send that reaches into t
   expect(longestGapMs).toBe(2297);
 });
 
+it("takes windows of the same name for one", () => {
+  const windows = [0, 100].map((fromMs) => ({ name: "during", fromMs, untilMs: fromMs + 20 }));
+  const history = [sent(0, 5), ended(0, 10, 0), sent(1, 50), ended(1, 52, 1), sent(2, 90), ended(2, 110, 2)];
+  const { rows } = tally([...history, scan(200, [0, 1, 2])], { windows });
+  expect(rows[0]?.windows).toEqual([
+    {
+      ...{ name: "during", acknowledged: 2, latencyMs: { p50: 5, p99: 20, max: 20 } },
+      ...{ longestGapMs: 58, longestPartitionGapMs: 58 },
+    },
+  ]);
+});
+
 it("measures the gap of one partition that the others hide, and one that never ends", () => {
   const other = { topic: "t", partition: 1 };
   const history: HistoryEvent[] = [sent(0, 0), ended(0, 1, 0), sent(1, 2)];
