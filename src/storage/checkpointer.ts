@@ -107,8 +107,10 @@ export class Checkpointer {
   async #run(): Promise<void> {
     const host = this.#host;
     const generation = this.#journalGeneration + 1;
-    const logs = [...host.logs];
-    await captureProducers(logs, host.deps.timers);
+    const before = [...host.logs];
+    await captureProducers(before, host.deps.timers);
+    // In the turn in which the gate closes: a log that was made since the look before would be in neither this image nor the next journal.
+    const logs = mutant("D-12c") ? before : [...host.logs];
     const captures = await this.#seal(logs, generation);
     if (mutant("M19c")) await removeOldJournals(host.checkpointDeps, { generation, evidence: undefined });
     for (const log of logs) host.requestFlush(log);

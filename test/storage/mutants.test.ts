@@ -88,6 +88,21 @@ async function slowSyncAcrossACut(): Promise<boolean> {
 }
 
 /** Each says whether what was promised held. */
+/** A log is made while a checkpoint begins so many turns later, and takes a record. */
+async function createdBesideCheckpoint(turns: number): Promise<boolean> {
+  const { files, store, recorder } = await opened();
+  appendBatch(await store.createLog(specOf("a")));
+  const created = store.createLog(specOf("b", 0, 2));
+  for (let left = turns; left > 0; left--) await undefined;
+  const checkpoint = store.checkpoint();
+  const log = await created;
+  const batch = appendBatch(log);
+  await recorder.until(() => log.durableEnd === 1);
+  await checkpoint;
+  const { content } = await after(files, log, DROP_ALL);
+  return content !== undefined && String(content) === String([batch]);
+}
+
 const schedules: Record<string, () => Promise<boolean>> = {
   "D-6slot": async () => {
     const { files, store } = await opened();
@@ -197,6 +212,10 @@ const schedules: Record<string, () => Promise<boolean>> = {
     await recorder.until(() => log.durableEnd >= 1);
     const reported = log.durableEnd;
     return (await after(files, log, DROP_ALL)).end >= reported;
+  },
+  "D-12c": async () => {
+    for (let turns = 0; turns < 100; turns++) if (!(await createdBesideCheckpoint(turns))) return false;
+    return true;
   },
   "D-17": async () => {
     const { files, store, recorder } = await opened();
