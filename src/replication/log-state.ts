@@ -9,7 +9,8 @@ import type { EpochStart, FetchedBatch, LogEnds } from "./types.ts";
 /**
  * Shape:     startOffset <= highWatermark <= durableEnd <= writtenEnd <= endOffset (I-1, D-34, D-35), on leaders and followers alike.
  * Invariant: the high watermark only rises, but where the log is cut below it or begins anew (D-9, R-7). `producers` is at every moment what the log
- *            [startOffset, endOffset) makes of it (invariant 25).
+ *            [startOffset, endOffset) makes of it (invariant 25); while the log is cut, of what it had before: it is the log's own, and a cut that fails
+ *            leaves the log as it was.
  * Example:   [0, 10) durable, high watermark 8
  *              accepted 10..14              -> endOffset 15
  *              written 15                   -> writtenEnd 15
@@ -76,7 +77,6 @@ export class LogState {
   /** Nothing from `toOffset` on counts any more. */
   beginCut(toOffset: Offset): void {
     this.isCutting = true;
-    this.producers.truncate(toOffset);
     if (toOffset < this.endOffset) this.endOffset = toOffset;
     if (toOffset < this.writtenEnd) this.writtenEnd = toOffset;
     if (toOffset < this.durableEnd) this.durableEnd = toOffset;
@@ -132,7 +132,7 @@ export class LogState {
   checkInvariants(): void {
     const { startOffset, highWatermark, durableEnd, writtenEnd, endOffset } = this;
     const isSound =
-      this.producers.endOffset === endOffset &&
+      (this.isCutting ? this.producers.endOffset >= endOffset : this.producers.endOffset === endOffset) &&
       startOffset <= highWatermark &&
       highWatermark <= durableEnd &&
       durableEnd <= writtenEnd &&

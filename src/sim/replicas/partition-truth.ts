@@ -16,6 +16,15 @@ export class ReplicaBroken extends Error {
   }
 }
 
+/** What a replica had when a planted fault took it. */
+interface LostLog {
+  readonly lineage: Lineage;
+  readonly startOffset: number;
+  readonly durableEnd: number;
+  /** From this partition epoch on no record counts it: a leader that has an older one may go by what was reported of it. */
+  countedBefore: number;
+}
+
 /** What is known of one replica: a node on one disk. */
 export interface ReplicaSeen {
   readonly node: NodeId;
@@ -35,6 +44,8 @@ export interface ReplicaSeen {
   isInDoubt: boolean;
   /** Its log is not what it was, and not yet another one: where its core stands says nothing. */
   isGone: boolean;
+  /** Bound: the faults that were planted. */
+  readonly lostLogs: LostLog[];
 }
 
 export interface LogFound {
@@ -77,6 +88,7 @@ export class PartitionTruth {
         leads: undefined,
         isInDoubt: false,
         isGone: false,
+        lostLogs: [],
       };
       this.replicas.set(node, seen);
     }
@@ -213,10 +225,18 @@ export class PartitionTruth {
     const seen = this.replicas.get(node);
     if (seen === undefined && !this.record.replicas.includes(node)) return;
     const replica = seen ?? this.replica(node);
+    this.#remember(replica);
     this.#forget(replica, 0);
     replica.isGone = true;
     replica.isInDoubt = true;
     this.#isLeft();
+  }
+
+  #remember({ node, lineage, startOffset, durableEnd, lostLogs }: ReplicaSeen): void {
+    if (durableEnd <= startOffset) return;
+    const { isr, partitionEpoch } = this.record;
+    const countedBefore = isr.includes(node) ? Number.POSITIVE_INFINITY : partitionEpoch;
+    lostLogs.push({ lineage, startOffset, durableEnd, countedBefore });
   }
 
   #forget(seen: ReplicaSeen, fromOffset: number): void {
@@ -300,13 +320,22 @@ export class PartitionTruth {
         `node ${node} commits up to ${highWatermark} with ISR ${record.isr.join()}, min ISR ${record.minIsr}`,
       );
     for (const member of record.isr) {
-      const replica = this.replica(member);
-      if (!replica.isInDoubt && replica.durableEnd < highWatermark)
+      const { durableEnd, lostLogs } = this.replica(member);
+      // A report stays true when the log is lost behind it: its leader goes by it until a record takes the member out, however late it hears of that.
+      const counted = lostLogs.filter(({ countedBefore }) => record.partitionEpoch < countedBefore);
+      if (durableEnd < highWatermark && !counted.some((log) => this.#hadAll(log, seen, highWatermark)))
         this.#broken(
           9,
-          `node ${node} commits up to ${highWatermark}, node ${member} of its ISR ${record.isr.join()} has ${replica.durableEnd} durable`,
+          `node ${node} commits up to ${highWatermark}, node ${member} of its ISR ${record.isr.join()} has ${[durableEnd, ...counted.map((log) => log.durableEnd)].join(", before ")} durable`,
         );
     }
+  }
+
+  /** Durably, what `leader` has below `end`. */
+  #hadAll(log: LostLog, leader: ReplicaSeen, end: number): boolean {
+    if (log.durableEnd < end) return false;
+    const differs = this.isVoid ? undefined : firstDifference(log.lineage, leader.lineage, end);
+    return differs === undefined || differs < Math.max(log.startOffset, leader.startOffset);
   }
 
   /** 2, 3: what a replica knows to be committed is what every other knows to be. */
@@ -388,6 +417,9 @@ export class PartitionTruth {
         `epoch ${after.leaderEpoch} of ${before.leader ?? "nobody"} is given to ${after.leader ?? "nobody"}`,
       );
     if (after.uncleanEpoch !== before.uncleanEpoch) this.isVoid = true;
+    for (const { node, lostLogs } of this.replicas.values())
+      if (!after.isr.includes(node))
+        for (const log of lostLogs) log.countedBefore = Math.min(log.countedBefore, after.partitionEpoch);
     this.#elects(before, after);
     this.#admits(before, after);
     this.#isLeft();

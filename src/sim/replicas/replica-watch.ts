@@ -254,7 +254,7 @@ export class ReplicaWatch {
     const isOther = event.kind === "load" || event.kind === "refused" || effects.some(({ kind }) => CUTS.has(kind));
     const batches = isOther ? truth.batchesOf(node) : undefined;
     if (batches !== undefined) this.#producers.became(seen, batches);
-    if (isOther || event.kind === "lead" || event.kind === "follow")
+    if (isOther || event.kind === "truncated" || event.kind === "lead" || event.kind === "follow")
       this.#compareProducers(truth, seen, core.producers);
   }
 

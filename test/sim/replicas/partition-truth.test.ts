@@ -192,11 +192,9 @@ describe("what a replica takes for committed", () => {
   });
 
   it("3: what others take for committed", () => {
-    const stage = new Stage().commits(2).writes(N1, 2, 3).copies(N3, 2, 3);
+    const stage = new Stage().commits(2).writes(N1, 2, 3);
     stage.truth.changed(MOVED);
-    stage.leads(N2, MOVED).writes(N2, 2, 3, { epoch: 1 });
-    stage.truth.lost(N3);
-    stage.stands(N2, 3, 3);
+    stage.leads(N2, MOVED).writes(N2, 2, 3, { epoch: 1 }).copies(N3, 2, 3, 1).stands(N3, 3, 2).stands(N2, 3, 3);
     expect(broken(() => stage.truth.stands(N1, { durableEnd: 3, highWatermark: 3 }))).toBe(3);
   });
 
@@ -296,7 +294,9 @@ describe("what the atlas excuses", () => {
     stage.truth.lost(N2);
     expect(stage.truth.isVoid).toBe(false);
     expect(broken(() => stage.truth.opened(N2, EMPTY))).toBeUndefined();
-    stage.writes(N1, 5, 6).copies(N3, 5, 6).stands(N3, 6, 5);
+    const without = recordOf({ isr: [N1, N3], partitionEpoch: 1 });
+    stage.truth.changed(without);
+    stage.leads(N1, without).writes(N1, 5, 6).copies(N3, 5, 6).stands(N3, 6, 5);
     expect(broken(() => stage.stands(N1, 6, 6))).toBeUndefined();
   });
 
@@ -329,6 +329,57 @@ describe("what the atlas excuses", () => {
     truth.opened(N2, EMPTY);
     expect(broken(() => truth.changed(recordOf({ partitionEpoch: 2 })))).toBeUndefined();
     expect(broken(() => truth.registered(N2))).toBeUndefined();
+  });
+
+  describe("a log that was lost behind its report", () => {
+    const two = recordOf({ isr: [N1, N2], partitionEpoch: 1 });
+    const without = recordOf({ isr: [N1], partitionEpoch: 2, leaderEpoch: 1 });
+    const again = recordOf({ isr: [N1, N2], partitionEpoch: 3, leaderEpoch: 1 });
+
+    /** Node 1 has [0, 6), node 2 had [0, 4) and lost it. */
+    function lost(): Stage {
+      const stage = new Stage(two).writes(N1, 0, 6).copies(N2, 0, 4).stands(N2, 4, 0);
+      stage.truth.lost(N2);
+      return stage;
+    }
+
+    /** The metadata knows, and node 2 has begun anew. */
+    function begunAnew(): Stage {
+      const stage = lost();
+      stage.truth.changed(without);
+      stage.truth.registered(N2);
+      stage.truth.opened(N2, EMPTY);
+      return stage;
+    }
+
+    it("commits by it, as long as the leader has not heard that it counts no more", () => {
+      for (const stage of [lost(), begunAnew()]) {
+        expect(broken(() => stage.stands(N1, 6, 4))).toBeUndefined();
+        expect(stage.truth.committedEnd).toBe(4);
+        expect(stage.truth.isVoid).toBe(false);
+      }
+    });
+
+    it("9: never commits more than it had", () => {
+      for (const stage of [lost(), begunAnew()]) expect(broken(() => stage.stands(N1, 6, 5))).toBe(9);
+    });
+
+    it("9: commits nothing where a newer record counts the log that took its place", () => {
+      const stage = begunAnew();
+      stage.truth.proposes(1, 2, [N1, N2]);
+      stage.truth.changed(again);
+      expect(broken(() => stage.leads(N1, again).stands(N1, 6, 4))).toBe(9);
+    });
+
+    it("9: commits nothing that the leader has otherwise", () => {
+      const other = recordOf({ leader: N2, leaderEpoch: 1, partitionEpoch: 2, isr: [N1, N2] });
+      const stage = new Stage(two).writes(N1, 0, 6).copies(N2, 0, 2);
+      stage.truth.changed(other);
+      stage.leads(N2, other).writes(N2, 2, 6, { epoch: 1 }).stands(N2, 6, 0);
+      stage.truth.lost(N2);
+      expect(broken(() => stage.stands(N1, 6, 4))).toBe(9);
+      expect(broken(() => stage.stands(N1, 6, 2))).toBeUndefined();
+    });
   });
 
   it("an unclean election: what was committed is checked no more", () => {
