@@ -13,3 +13,7 @@ export function distDirectory(): string {
 export function mainScript(): string {
   return join(distDirectory(), "cli", "main.js");
 }
+
+export function clientScript(): string {
+  return join(distDirectory(), "chaos", "clients", "main.js");
+}

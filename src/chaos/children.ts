@@ -33,7 +33,8 @@ export class Children {
   /** `command` may begin with programs that enter a namespace; they go on as the same process. */
   spawn({ command, env, stdio, cwd }: ChildOptions): ChildProcess {
     const [program = "", ...args] = [...this.#prefix, ...command];
-    const child = spawn(program, args, { cwd, env: { ...plainEnvironment(), ...env }, stdio });
+    // In a group of its own: the terminal's Ctrl-C is for the harness, which ends its children when it is through.
+    const child = spawn(program, args, { cwd, env: { ...plainEnvironment(), ...env }, stdio, detached: true });
     this.#running.add(child);
     const forget = () => this.#running.delete(child);
     child.once("exit", forget);

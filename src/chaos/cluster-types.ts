@@ -1,6 +1,7 @@
 // What faults, cells and benchmarks see of a cluster of real processes.
 import type { Client } from "../client/types.ts";
 import type { PartitionInfo } from "../client/admin-types.ts";
+import type { ProxyCounts } from "./faults/proxy-counts.ts";
 import type { ShimControl } from "./shim/control.ts";
 
 /** "loopback": all on 127.0.0.1. "namespaces": each node in a network of its own behind a bridge. "proxied": each node behind a proxy for clients and peers. */
@@ -33,10 +34,10 @@ export interface NodeNetwork {
 /** A TCP proxy in front of a node: clients and other nodes reach it only through it. */
 export interface NodeProxy {
   readonly address: string;
-  /** Applies to bytes from now on, in both directions unless said otherwise; undefined: pass all. */
-  set(fault: ProxyFault | undefined): void;
+  /** Of all connections, also those to come; in force when it resolves. Undefined: bytes pass as they come, those first that were held back. */
+  set(fault: ProxyFault | undefined): Promise<void>;
   /** What it did since the start. */
-  readonly counts: Readonly<Record<string, number>>;
+  readonly counts: ProxyCounts;
 }
 
 export type ProxyDirection = "to node" | "from node" | "both";
@@ -46,7 +47,10 @@ export type ProxyFault =
   | { readonly kind: "stall"; readonly direction: ProxyDirection }
   | { readonly kind: "chunk"; readonly bytesMax: number; readonly direction: ProxyDirection }
   | { readonly kind: "flip"; readonly everyBytes: number; readonly direction: ProxyDirection }
-  | { readonly kind: "reset"; readonly afterBytes: number; readonly direction: ProxyDirection };
+  /** Both sides hear a reset after that many bytes of a connection's direction. */
+  | { readonly kind: "reset"; readonly afterBytes: number; readonly direction: ProxyDirection }
+  /** The receiver hears that the sender is done; the other direction stays open. */
+  | { readonly kind: "half-close"; readonly afterBytes: number; readonly direction: ProxyDirection };
 
 export interface ChaosNode {
   readonly nodeId: number;
@@ -126,6 +130,7 @@ export interface ClusterOptions {
   readonly preload?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly keepFiles?: boolean;
+  readonly onExit?: (nodeId: number, exit: NodeExit) => void;
 }
 
 export interface ChaosCluster {

@@ -8,9 +8,10 @@ import { openRealClient, stderrLogger } from "../cli/client.ts";
 import { askReadiness } from "../cli/cluster/readiness.ts";
 import { Children } from "./children.ts";
 import type { ChaosCluster, ChaosNode, ClusterOptions, NodePlace, NodeSetting, Place } from "./cluster-types.ts";
+import { mountFor } from "./mounts.ts";
 import { type NodeParts, RealNode } from "./node.ts";
 import { openLoopback } from "./place.ts";
-import type { ShimControl } from "./shim/control.ts";
+import { prepareShim, type Shims } from "./shim/setup.ts";
 
 export type { ChaosCluster, ChaosNode, ClusterOptions } from "./cluster-types.ts";
 
@@ -31,13 +32,6 @@ export async function startCluster(options: ClusterOptions): Promise<ChaosCluste
     await cluster.close();
     throw error;
   }
-}
-
-interface Shims {
-  nodeFor(
-    nodeId: number,
-    dataDir: string,
-  ): { readonly env: Readonly<Record<string, string>>; readonly control: ShimControl };
 }
 
 class RealCluster implements ChaosCluster {
@@ -71,7 +65,7 @@ class RealCluster implements ChaosCluster {
     const place = await this.#openPlace(nodeIds);
     this.#undo.push({ what: "places of the nodes", run: () => place.close() });
     this.clientPrefix = place.clientPrefix;
-    const shims = this.#options.shim === true ? await this.#openShims() : undefined;
+    const shims = this.#options.shim === true ? await prepareShim(directory) : undefined;
     const voters = [...place.nodes].map(([nodeId, { advertised }]) => `${nodeId}@${advertised}`).join(",");
     for (const [nodeId, at] of place.nodes) this.nodes.push(await this.#makeNode(nodeId, at, voters, shims));
     await this.#startAll();
@@ -87,10 +81,6 @@ class RealCluster implements ChaosCluster {
     }
   }
 
-  async #openShims(): Promise<Shims> {
-    return Promise.reject(new Error("no shim"));
-  }
-
   async #makeNode(nodeId: number, at: NodePlace, voters: string, shims: Shims | undefined): Promise<RealNode> {
     const { directory, env = {}, preload, settings = {} } = this.#options;
     const base = join(directory, `node-${nodeId}`);
@@ -98,6 +88,7 @@ class RealCluster implements ChaosCluster {
     mkdirSync(dataDir, { recursive: true });
     await this.#mount(nodeId, dataDir);
     const shim = shims?.nodeFor(nodeId, dataDir);
+    if (shim !== undefined) this.#undo.push({ what: `shim of node ${nodeId}`, run: () => shim.control.close() });
     const setting: NodeSetting = { ...at, dataDir, env: { ...env, ...shim?.env } };
     const given = Object.entries(settings).map(([key, value]) => `${key}=${value}`);
     const parts: NodeParts = {
@@ -109,6 +100,7 @@ class RealCluster implements ChaosCluster {
       preload,
       shutdownTimeoutMs: Number(settings["shutdown.timeout.ms"] ?? SHUTDOWN_MS),
       children: this.#children,
+      onExit: this.#options.onExit ?? (() => undefined),
       ...(shim === undefined ? {} : { shim: shim.control }),
       ...(at.network === undefined ? {} : { network: at.network }),
       ...(at.proxy === undefined ? {} : { proxy: at.proxy }),
@@ -118,7 +110,7 @@ class RealCluster implements ChaosCluster {
 
   async #mount(nodeId: number, dataDir: string): Promise<void> {
     const mount = this.#options.mounts?.get(nodeId);
-    if (mount !== undefined) await Promise.reject(new Error(`no mount for ${dataDir}`));
+    if (mount !== undefined) this.#undo.push({ what: dataDir, run: await mountFor(dataDir, mount) });
   }
 
   async #startAll(): Promise<void> {

@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { NODE_HEAP } from "../cli/node-child.ts";
 import { mainScript } from "./build.ts";
 import type { Children } from "./children.ts";
 import type { ChaosNode, NodeExit, NodeNetwork, NodeProxy, NodeSetting } from "./cluster-types.ts";
@@ -23,6 +24,7 @@ export interface NodeParts {
   readonly preload: string | undefined;
   readonly shutdownTimeoutMs: number;
   readonly children: Children;
+  readonly onExit: (nodeId: number, exit: NodeExit) => void;
   readonly shim?: ShimControl;
   readonly network?: NodeNetwork;
   readonly proxy?: NodeProxy;
@@ -98,7 +100,7 @@ export class RealNode implements ChaosNode {
       `advertised.listeners=ws://${setting.advertised}`,
     ];
     const loaded = preload === undefined ? [] : ["--import", preload];
-    const start = [process.execPath, ...loaded, mainScript(), "server", "start", ...flags, ...listeners];
+    const start = [process.execPath, ...NODE_HEAP, ...loaded, mainScript(), "server", "start", ...flags, ...listeners];
     return [...setting.prefix, ...start, ...configs.flatMap((pair) => ["-X", pair])];
   }
 
@@ -109,8 +111,10 @@ export class RealNode implements ChaosNode {
     });
     const [expectation] = this.#expectations;
     const says = expectation?.says ?? this.logTail();
-    this.exits.push({ code, signal, timeMs: machineMs(), isExpected: expectation !== undefined, says });
+    const exit = { code, signal, timeMs: machineMs(), isExpected: expectation !== undefined, says };
+    this.exits.push(exit);
     if (this.#life?.child === child) this.#life = undefined;
+    this.#parts.onExit(this.nodeId, exit);
   }
 
   expectExit(says: string): () => void {

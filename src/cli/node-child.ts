@@ -29,7 +29,7 @@ export interface ReadyNode {
  * Record batches live outside V8's heap, but count for when it collects: a heap that starts at its default size of a few megabytes is then
  * collected in whole for every 10 MB produced (measured: a third of the broker's processor time). Reserves nothing.
  */
-const NODE_HEAP = ["--initial-old-space-size=128"];
+export const NODE_HEAP: readonly string[] = ["--initial-old-space-size=128"];
 
 export interface ChildOptions {
   readonly verbosity: number;
