@@ -4,6 +4,7 @@
 // The file is 4 KiB of 64-bit little-endian slots. src/chaos/shim/preload.c names the same slots; a test compares them.
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import type { Rng } from "../../base/rng.ts";
+import { randomChoices } from "./choices.ts";
 import { losePower, type PowerLoss } from "./power-loss.ts";
 import { forgetUndo } from "./undo-files.ts";
 
@@ -209,7 +210,7 @@ class FileControl implements ShimControl {
     const { undoLost, unsupported } = this.counters();
     if (undoLost + unsupported > 0)
       throw new Error(`no power loss of ${dataDir}: ${undoLost} operations not recorded, ${unsupported} not supported`);
-    return losePower({ dataDir, undoDir }, rng);
+    return losePower({ dataDir, undoDir }, randomChoices(rng));
   }
 
   async settle(): Promise<void> {
