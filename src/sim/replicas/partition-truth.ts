@@ -21,7 +21,7 @@ interface LostLog {
   readonly lineage: Lineage;
   readonly startOffset: number;
   readonly durableEnd: number;
-  /** From this partition epoch on no record counts it: a leader that has an older one may go by what was reported of it. */
+  /** From this partition epoch on no record counts it: a leader that has an older one goes by what was reported of it. Infinity: the metadata does not know. */
   countedBefore: number;
 }
 
@@ -217,7 +217,9 @@ export class PartitionTruth {
   /** The metadata knows of its new disk. */
   registered(node: NodeId): void {
     const seen = this.replicas.get(node);
-    if (seen !== undefined) seen.isInDoubt = false;
+    if (seen === undefined) return;
+    seen.isInDoubt = false;
+    if (!this.record.isr.includes(node)) this.#countNoMore(seen, this.record.partitionEpoch + 1);
   }
 
   /** Its disk is another one, or does not give what it took any more: by a fault that was planted. */
@@ -232,11 +234,14 @@ export class PartitionTruth {
     this.#isLeft();
   }
 
-  #remember({ node, lineage, startOffset, durableEnd, lostLogs }: ReplicaSeen): void {
+  #remember({ lineage, startOffset, durableEnd, lostLogs }: ReplicaSeen): void {
     if (durableEnd <= startOffset) return;
-    const { isr, partitionEpoch } = this.record;
-    const countedBefore = isr.includes(node) ? Number.POSITIVE_INFINITY : partitionEpoch;
-    lostLogs.push({ lineage, startOffset, durableEnd, countedBefore });
+    lostLogs.push({ lineage, startOffset, durableEnd, countedBefore: Number.POSITIVE_INFINITY });
+  }
+
+  /** The metadata knows that the logs before its present one are gone. */
+  #countNoMore({ isInDoubt, lostLogs }: ReplicaSeen, from: number): void {
+    if (!isInDoubt) for (const log of lostLogs) log.countedBefore = Math.min(log.countedBefore, from);
   }
 
   #forget(seen: ReplicaSeen, fromOffset: number): void {
@@ -417,9 +422,8 @@ export class PartitionTruth {
         `epoch ${after.leaderEpoch} of ${before.leader ?? "nobody"} is given to ${after.leader ?? "nobody"}`,
       );
     if (after.uncleanEpoch !== before.uncleanEpoch) this.isVoid = true;
-    for (const { node, lostLogs } of this.replicas.values())
-      if (!after.isr.includes(node))
-        for (const log of lostLogs) log.countedBefore = Math.min(log.countedBefore, after.partitionEpoch);
+    for (const seen of this.replicas.values())
+      if (!after.isr.includes(seen.node)) this.#countNoMore(seen, after.partitionEpoch);
     this.#elects(before, after);
     this.#admits(before, after);
     this.#isLeft();

@@ -364,6 +364,16 @@ describe("what the atlas excuses", () => {
       for (const stage of [lost(), begunAnew()]) expect(broken(() => stage.stands(N1, 6, 5))).toBe(9);
     });
 
+    it("commits by it where a proposal of before brought it back, until the metadata knows", () => {
+      const three = recordOf({ isr: [N1, N2, N3], partitionEpoch: 2 });
+      const stage = new Stage(recordOf({ isr: [N1, N3], partitionEpoch: 1 })).writes(N1, 0, 4);
+      stage.copies(N2, 0, 4).copies(N3, 0, 4).stands(N2, 4, 0).stands(N3, 4, 0);
+      stage.truth.proposes(0, 1, [N1, N2, N3]);
+      stage.truth.lost(N2);
+      stage.truth.changed(three);
+      expect(broken(() => stage.leads(N1, three).stands(N1, 4, 4))).toBeUndefined();
+    });
+
     it("9: commits nothing where a newer record counts the log that took its place", () => {
       const stage = begunAnew();
       stage.truth.proposes(1, 2, [N1, N2]);
