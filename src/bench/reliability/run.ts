@@ -3,9 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRng } from "../../base/rng.ts";
-import type { Capabilities } from "../../chaos/capabilities.ts";
+import { type Capabilities, missingOf } from "../../chaos/capabilities.ts";
 import { faultKind } from "../../chaos/faults/all.ts";
-import type { FaultKind } from "../../chaos/faults/types.ts";
 import type { Acks } from "../../client/types.ts";
 import { commit, machine } from "../machine.ts";
 import { runFault } from "./fault-run.ts";
@@ -55,8 +54,9 @@ async function cellsOf(
   parts: ReliabilityParts,
 ): Promise<ReliabilityCell[]> {
   const kind = faultKind(fault.kind);
-  const missing = missingFor(kind, parts.capabilities);
-  if (kind === undefined || missing !== undefined) return notRun(fault, missing ?? "", parts);
+  if (kind === undefined) return notRun(fault, `there is no fault "${fault.kind}"`, parts);
+  const missing = missingOf(kind.needs, parts.capabilities);
+  if (missing.length > 0) return notRun(fault, missing.join("; "), parts);
   const { settings, say, signal } = parts;
   try {
     const rng = createRng(settings.seed).fork(fault.id);
@@ -67,19 +67,11 @@ async function cellsOf(
       return { ...nameOf(fault, acks), notRun: null, failed, figures: found };
     });
   } catch (error) {
+    if (signal.aborted) return [];
     const failed = error instanceof Error ? error.message : String(error);
     say(`${fault.says}: FAILED: ${failed}`);
     return ACKS_LEVELS.map((acks) => ({ ...nameOf(fault, acks), notRun: null, failed, figures: null }));
   }
-}
-
-function missingFor(kind: FaultKind | undefined, capabilities: Capabilities): string | undefined {
-  if (kind === undefined) return "there is no such fault";
-  const missing = kind.needs.flatMap((name) => {
-    const reason = capabilities.get(name)?.missing;
-    return reason === undefined ? [] : [`no ${name}: ${reason}`];
-  });
-  return missing.length === 0 ? undefined : missing.join("; ");
 }
 
 function notRun(fault: ReliabilityFault, reason: string, { say }: ReliabilityParts): ReliabilityCell[] {
