@@ -1,7 +1,11 @@
 // Every kind of fault, by the name that plans use. Each file of this folder adds its own.
+import { KILL_KINDS } from "./kill.ts";
+import { NETWORK_KINDS } from "./network.ts";
+import { PAUSE_KINDS } from "./pause.ts";
+import { PROXY_KINDS } from "./proxy-kinds.ts";
 import type { FaultKind } from "./types.ts";
 
-export const FAULT_KINDS: readonly FaultKind[] = [];
+export const FAULT_KINDS: readonly FaultKind[] = [...KILL_KINDS, ...PAUSE_KINDS, ...NETWORK_KINDS, ...PROXY_KINDS];
 
 export function faultKind(name: string): FaultKind | undefined {
   return FAULT_KINDS.find((kind) => kind.name === name);

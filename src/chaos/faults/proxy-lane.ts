@@ -29,6 +29,7 @@ export class Lane {
   readonly #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
+  #next: NodeJS.Immediate | undefined;
   #isEnded = false;
   #hasEndedOut = false;
   /** Of bytes since the fault began. */
@@ -65,7 +66,7 @@ export class Lane {
   #take(bytes: Buffer): void {
     const { to, count, isToNode } = this.#parts;
     count(isToNode ? "bytesToNode" : "bytesFromNode", bytes.length);
-    if (this.#hasEndedOut || to.destroyed) return;
+    if (this.#isEnded || to.destroyed) return;
     const fault = this.#fault;
     if (fault === undefined && this.#waiting.length === 0) {
       if (!to.write(bytes)) this.#parts.from.pause();
@@ -152,7 +153,7 @@ export class Lane {
       this.#waitingBytes -= next.bytes.length;
       to.write(next.bytes);
       // One piece in each turn of the loop, so that each is a packet.
-      if (this.#fault?.kind === "chunk" && this.#waiting.length > 0) return this.#sendIn(0);
+      if (this.#fault?.kind === "chunk" && this.#waiting.length > 0) return this.#sendNext();
     }
     if (to.writableNeedDrain) return;
     if (this.#waiting.length === 0 && this.#isEnded && !this.#hasEndedOut && this.#fault?.kind !== "stall") {
@@ -171,12 +172,18 @@ export class Lane {
     return first !== undefined && (this.#fault?.kind !== "delay" || first.dueMs <= performance.now());
   }
 
+  #sendNext(): void {
+    clearImmediate(this.#next);
+    this.#next = setImmediate(() => this.#send());
+  }
+
   #sendIn(delayMs: number): void {
     this.#timer = setTimeout(() => this.#send(), delayMs);
   }
 
   close(): void {
     clearTimeout(this.#timer);
+    clearImmediate(this.#next);
     this.#waiting.length = 0;
   }
 }
