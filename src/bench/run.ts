@@ -2,7 +2,7 @@
 import { runFleet } from "./load/fleet.ts";
 import type { LoadPlan } from "./load/types.ts";
 import type { Outcome } from "./load/tally.ts";
-import type { Loss } from "./load/loss.ts";
+import { type Loss, lossWords } from "./load/loss.ts";
 import { fillTopic } from "./fill.ts";
 import type { Usage } from "./process-usage.ts";
 import type { BenchRun, ProcessSample } from "./result.ts";
@@ -170,7 +170,7 @@ function runFigures(spec: RunSpec, options: RunOptions, outcome: Outcome, watche
 function labelsOf(spec: RunSpec, { clients, inFlight, lingerMs, replicationFactor, expectedIntervalMs }: RunOptions) {
   const isReading = spec.verb === "consume";
   return {
-    verb: spec.verb,
+    verb: spec.benchmark,
     mode: spec.mode,
     acks: isReading ? null : String(spec.acks),
     recordBytes: spec.recordBytes,
@@ -195,22 +195,12 @@ function latencyOf({ verb, mode, acks }: RunSpec, { expectedIntervalMs }: RunOpt
   return `${from} ${verb === "e2e" ? "to the consumer's having it" : acknowledged}${corrected}`;
 }
 
-/** What fell short of the schedule by more than this is told. */
-const SHORT_OF_SCHEDULE = 0.95;
-
-function remarksOf(spec: RunSpec, { records, seconds, loss }: Outcome): string[] {
+function remarksOf(spec: RunSpec, { loss, isBehind }: Outcome): string[] {
   const remarks: string[] = [];
-  if (spec.mode === "open" && records / seconds < spec.ratePerSecond * SHORT_OF_SCHEDULE)
-    remarks.push(
-      `the schedule of ${spec.ratePerSecond} records/s was not kept up with: latencies grow for as long as the run lasts`,
-    );
+  if (spec.mode === "open" && isBehind)
+    remarks.push(`${spec.ratePerSecond} records/s are more than it takes: latencies grow for as long as the run lasts`);
   if (spec.verb !== "e2e") return remarks;
   if (loss === undefined) return [...remarks, `not checked for loss: more than ${LANES_MAX} connections x partitions`];
-  const { acknowledged, lost, duplicates, outOfOrder, unread, examples } = loss;
-  remarks.push(
-    `${acknowledged} acknowledged, ${lost} of them lost, ${duplicates} read twice, ${outOfOrder} out of order`,
-    ...examples.map((example) => `lost: ${example}`),
-  );
-  if (unread > 0) remarks.push(`${unread} partitions were not read to their end, and are not checked`);
+  remarks.push(lossWords(loss), ...loss.examples.map((example) => `lost: ${example}`));
   return remarks;
 }

@@ -14,6 +14,8 @@ export interface Sweep {
 
 export interface RunSpec {
   readonly verb: LoadVerb;
+  /** What the run is called after. */
+  readonly benchmark: string;
   readonly name: string;
   readonly mode: LoadMode;
   readonly acks: LoadAcks;
@@ -29,7 +31,8 @@ export interface RunSpec {
 export const RUNS_MAX = 500;
 
 /** In an order that takes the acks levels in turn, so that what the machine does meanwhile hits all of them. */
-export function specsOf(verb: LoadVerb, sweep: Sweep): RunSpec[] {
+export function specsOf(benchmark: LoadVerb | "soak", sweep: Sweep): RunSpec[] {
+  const verb = benchmark === "soak" ? "e2e" : benchmark;
   const specs: RunSpec[] = [];
   for (const partitions of sweep.partitions)
     for (const connections of sweep.connections)
@@ -40,8 +43,8 @@ export function specsOf(verb: LoadVerb, sweep: Sweep): RunSpec[] {
               const mode = rate === "max" ? ("closed" as const) : ("open" as const);
               const ratePerSecond = rate === "max" ? 0 : rate;
               const sizes = { recordBytes, batchBytes, partitions, connections };
-              const name = nameOf(verb, sweep, { acks, rate, ...sizes });
-              specs.push({ verb, name, mode, acks, ...sizes, ratePerSecond });
+              const name = nameOf(benchmark, sweep, { acks, rate, ...sizes });
+              specs.push({ verb, benchmark, name, mode, acks, ...sizes, ratePerSecond });
             }
   return specs;
 }
@@ -56,9 +59,9 @@ interface Choice {
 }
 
 /** What varies in this sweep, and acks. */
-function nameOf(verb: LoadVerb, sweep: Sweep, choice: Choice): string {
-  const parts = [verb as string];
-  if (verb !== "consume") parts.push(`acks=${choice.acks}`);
+function nameOf(benchmark: string, sweep: Sweep, choice: Choice): string {
+  const parts = [benchmark];
+  if (benchmark !== "consume") parts.push(`acks=${choice.acks}`);
   if (sweep.recordBytes.length > 1) parts.push(`record=${choice.recordBytes}`);
   if (sweep.batchBytes.length > 1) parts.push(`batch=${choice.batchBytes}`);
   if (sweep.partitions.length > 1) parts.push(`partitions=${choice.partitions}`);

@@ -18,6 +18,7 @@ export interface Target {
   readonly processes: readonly BrokerProcess[] | undefined;
   /** Belongs to the target; closed with it. */
   readonly client: Client;
+  /** Ends the brokers that were started, and removes their directories. */
   close(): Promise<void>;
 }
 

@@ -62,3 +62,14 @@ function without(range: SequenceRange, cut: readonly SequenceRange[]): SequenceR
   if (from <= range[1]) rest.push([from, range[1]]);
   return rest;
 }
+
+export function lossWords({ acknowledged, lost, duplicates, outOfOrder, unread }: Loss): string {
+  const rest = unread === 0 ? "" : `, ${unread} partitions not read to their end`;
+  return `${acknowledged} records acknowledged, ${lost} lost, ${duplicates} read twice, ${outOfOrder} out of order${rest}`;
+}
+
+/** acks 0 promises nothing; that a record is there once and in its place is promised with "all" only. */
+export function isDamning({ lost, duplicates, outOfOrder, unread }: Loss, acks: string | null): boolean {
+  if (acks === "0") return false;
+  return lost > 0 || unread > 0 || (acks === "all" && (duplicates > 0 || outOfOrder > 0));
+}

@@ -6,7 +6,7 @@ import { Lane } from "./lanes.ts";
 import { type PaceClock, paceClosed, paceOpen } from "./pace.ts";
 import { Payload } from "./payload.ts";
 import type { Recorder } from "./recorder.ts";
-import type { LoadPlan, PartitionCount, SentLane, Span } from "./types.ts";
+import { type LoadPlan, NOT_SENT, type PartitionCount, type SentLane, type Span } from "./types.ts";
 
 /** Bound over all connections: bytes that wait for room or an answer. */
 const BUFFER_BYTES_MAX = 512 * 1024 * 1024;
@@ -14,8 +14,6 @@ const BUFFER_BYTES_MAX = 512 * 1024 * 1024;
 const DRAIN_MS = 30_000;
 /** A record's share of its batch beside its value: lengths and differences. */
 const RECORD_OVERHEAD_BYTES = 8;
-/** The schedule did not get to send them. */
-const NOT_SENT = "NOT_SENT";
 
 export interface ProducerParts {
   readonly plan: LoadPlan;

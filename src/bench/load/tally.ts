@@ -2,13 +2,15 @@
 import { LatencyHistogram } from "../histogram.ts";
 import type { TimelineEntry } from "../result.ts";
 import { type Loss, lossOf } from "./loss.ts";
-import type { DoneMessage, WindowMessage } from "./types.ts";
+import { type DoneMessage, NOT_SENT, type WindowMessage } from "./types.ts";
 
 export interface Outcome {
   readonly records: number;
   readonly bytes: number;
-  /** The measured time; in an open loop until the last record of the schedule came. */
+  /** The measured time; in an open loop that fell behind until the last record of the schedule came. */
   readonly seconds: number;
+  /** Some of the schedule came long after its end, or never. */
+  readonly isBehind: boolean;
   readonly latencies: LatencyHistogram;
   readonly late: LatencyHistogram;
   readonly timeline: readonly TimelineEntry[];
@@ -23,6 +25,8 @@ interface Window {
   bytes: number;
   histogram: LatencyHistogram | undefined;
 }
+
+const LAST_ANSWERS_MS = 1000;
 
 export class Tally {
   readonly #windowMs: number;
@@ -88,6 +92,7 @@ export class Tally {
       records: this.#records,
       bytes: this.#bytes,
       seconds: this.#measuredMs(plannedMs) / 1000,
+      isBehind: this.#measuredMs(plannedMs) > plannedMs || (errors[NOT_SENT] ?? 0) > 0,
       latencies: this.#latencies,
       late,
       timeline,
@@ -97,10 +102,10 @@ export class Tally {
     };
   }
 
-  /** The last window is begun by any schedule; one after it holds what came late. */
+  /** What came a little after the schedule's end is the last answers; what came much later is a backlog, which took its time. */
   #measuredMs(plannedMs: number): number {
     const lastMs = (this.#lastRecordsAt + 1) * this.#windowMs;
-    return lastMs > plannedMs + this.#windowMs ? lastMs : plannedMs;
+    return lastMs > plannedMs + LAST_ANSWERS_MS + this.#windowMs ? lastMs : plannedMs;
   }
 }
 

@@ -40,6 +40,9 @@ export interface Span {
   readonly untilMs: number;
 }
 
+/** Counted as a failure: the schedule did not get to send them. */
+export const NOT_SENT = "NOT_SENT";
+
 export type ToLoad =
   | { readonly kind: "plan"; readonly plan: LoadPlan }
   | { readonly kind: "go"; readonly span: Span }
