@@ -1,5 +1,6 @@
 // Which build of Ottla the processes of a run are: the one that this file is of, or, run from source, the one in dist/.
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 
 const HERE = import.meta.dirname;
 
@@ -16,4 +17,9 @@ export function mainScript(): string {
 
 export function clientScript(): string {
   return join(distDirectory(), "chaos", "clients", "main.js");
+}
+
+/** As `--import` takes it. */
+export function plantedBugsModule(): string {
+  return pathToFileURL(join(distDirectory(), "chaos", "planted-bugs.js")).href;
 }

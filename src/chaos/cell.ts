@@ -63,7 +63,8 @@ export async function runCell(cell: CellName, parts: CellParts): Promise<CellRun
   const recoveredMs = await recovery(cluster, plan.recoveryMs, reasons);
   observed ??= await seen(fault, reasons);
   if (observed === undefined) reasons.push("nothing shows that the fault struck");
-  const isProgressDemanded = kind.tolerates === "writes" && nodes.length <= minorityOf(plan.nodes);
+  const away = Math.min(kind.atOnce ?? nodes.length, nodes.length);
+  const isProgressDemanded = kind.tolerates === "writes" && away <= minorityOf(plan.nodes);
   return {
     cell,
     nodes,

@@ -8,6 +8,8 @@ import { openRealClient, stderrLogger } from "../cli/client.ts";
 import { askReadiness } from "../cli/cluster/readiness.ts";
 import { Children } from "./children.ts";
 import type { ChaosCluster, ChaosNode, ClusterOptions, NodePlace, NodeSetting, Place } from "./cluster-types.ts";
+import { openNamespaces } from "./faults/network-place.ts";
+import { openProxies } from "./faults/proxy-place.ts";
 import { mountFor } from "./mounts.ts";
 import { type NodeParts, RealNode } from "./node.ts";
 import { openLoopback } from "./place.ts";
@@ -76,8 +78,9 @@ class RealCluster implements ChaosCluster {
       case "loopback":
         return openLoopback(nodeIds);
       case "namespaces":
+        return openNamespaces(nodeIds);
       case "proxied":
-        throw new Error(`no place "${this.place}"`);
+        return openProxies(nodeIds);
     }
   }
 

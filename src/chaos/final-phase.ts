@@ -51,12 +51,14 @@ export async function finalPhase(parts: FinalParts): Promise<FinalReport> {
     codecs: [...CODECS],
     logger: stderrLogger({ verbosity: -1, isJson: false }, {}, () => undefined),
   });
+  const places: Placed[] = [];
   let scans = 0;
   let scansWanted = 0;
   try {
     for (const { name } of topics) {
       const { partitions } = await client.admin().describeTopic(name);
       for (const partition of partitions) {
+        places.push({ topic: name, partition: partition.index, replicas: partition.replicas });
         scansWanted += partition.replicas.length;
         for (const node of partition.replicas) {
           const fault = await scanAsLeader(client, { topic: name, partition, node }, parts);
@@ -69,7 +71,7 @@ export async function finalPhase(parts: FinalParts): Promise<FinalReport> {
     await client.close();
   }
   await Promise.all(cluster.nodes.map((node) => node.stop()));
-  const offline = await lookOffline(cluster, topics);
+  const offline = await lookOffline(cluster, places);
   return { scans, scansWanted, ...offline, faults: [...faults, ...offline.faults] };
 }
 
@@ -149,9 +151,15 @@ async function scan(
   return undefined;
 }
 
+interface Placed {
+  readonly topic: string;
+  readonly partition: number;
+  readonly replicas: readonly number[];
+}
+
 async function lookOffline(
   cluster: ChaosCluster,
-  topics: readonly TopicSpec[],
+  places: readonly Placed[],
 ): Promise<Pick<FinalReport, "verified" | "compared" | "faults">> {
   const faults: string[] = [];
   let verified = 0;
@@ -161,15 +169,12 @@ async function lookOffline(
     else faults.push(`log verify of node ${nodeId}: ${fault}`);
   }
   let compared = 0;
-  for (const { name: topic, partitions } of topics)
-    for (let partition = 0; partition < partitions; partition++) {
-      const sums = new Map(
-        cluster.nodes.map(({ nodeId, dataDir }) => [nodeId, sumOfReplica(dataDir, { topic, partition })]),
-      );
-      const fault = difference(sums);
-      if (fault === undefined) compared++;
-      else faults.push(`${topic}-${partition}: replicas differ: ${fault}`);
-    }
+  for (const { replicas, ...place } of places) {
+    const sums = new Map(replicas.map((nodeId) => [nodeId, sumOfReplica(cluster.node(nodeId).dataDir, place)]));
+    const fault = difference(sums);
+    if (fault === undefined) compared++;
+    else faults.push(`${place.topic}-${place.partition}: replicas differ: ${fault}`);
+  }
   return { verified, compared, faults };
 }
 

@@ -43,3 +43,15 @@ export const QUICK_PLAN: Omit<ChaosPlan, "seed"> = {
   settings: {},
   sendsMin: 500,
 };
+
+/** What `--hour` runs: the same cells with more of them and longer, again and again. */
+export const HOUR_PLAN: Omit<ChaosPlan, "seed"> = {
+  ...QUICK_PLAN,
+  warmUpMs: 5_000,
+  steadyMs: 5_000,
+  faultMs: 15_000,
+  recoveryMs: 60_000,
+  cellsPerCluster: 10,
+  rounds: 4,
+  sendsMin: 10_000,
+};

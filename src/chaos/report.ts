@@ -64,15 +64,29 @@ export interface RunReport {
   readonly sessions: readonly SessionReport[];
   /** Cells that could not be tried here. */
   readonly notRun: readonly CellReport[];
+  /** Nodes with planted bugs, before anything else; empty: it was not asked for. */
+  readonly selfTest: readonly SelfTestRow[];
+}
+
+export interface SelfTestRow {
+  /** Of the planted bug. */
+  readonly id: string;
+  readonly says: string;
+  readonly status: "caught" | "MISSED" | "not run";
+  /** What was found, or why it was not tried. */
+  readonly how: string;
+  readonly seconds: number;
 }
 
 export function cellsOf({ sessions, notRun }: RunReport): readonly CellReport[] {
   return [...sessions.flatMap(({ cells }) => cells), ...notRun];
 }
 
-export function verdictOf(sessions: readonly SessionReport[]): Verdict {
+export function verdictOf(sessions: readonly SessionReport[], selfTest: readonly SelfTestRow[]): Verdict {
   if (sessions.some(({ violations }) => violations.length > 0)) return "violation";
   const cells = sessions.flatMap((session) => session.cells);
+  // A harness that does not see a planted bug has shown nothing.
+  if (selfTest.some(({ status }) => status === "MISSED")) return "not green";
   const isGreen = cells.length > 0 && cells.every(({ status }) => status === "green");
   return isGreen && sessions.every(({ reasons }) => reasons.length === 0) ? "green" : "not green";
 }

@@ -7,7 +7,14 @@ import { wordsOf } from "./cell.ts";
 import { faultKind } from "./faults/all.ts";
 import type { ClusterNeeds } from "./faults/types.ts";
 import type { ChaosPlan } from "./plan.ts";
-import { type CellName, type CellReport, type RunReport, type SessionReport, verdictOf } from "./report.ts";
+import {
+  type CellName,
+  type CellReport,
+  type RunReport,
+  type SelfTestRow,
+  type SessionReport,
+  verdictOf,
+} from "./report.ts";
 import { type PlannedCell, runSession, type SessionPlan } from "./session.ts";
 import { workloadKind } from "./workloads.ts";
 
@@ -18,6 +25,8 @@ export interface RunParts {
   readonly directory: string;
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
+  /** What came before, for the verdict. */
+  readonly selfTest?: readonly SelfTestRow[];
   /** Planted bugs: a module that each node loads first, and what it reads. */
   readonly preload?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -25,7 +34,7 @@ export interface RunParts {
 
 /** Resolves with the verdict; rejects only when it is aborted. Nothing runs any more then. */
 export async function runChaos(parts: RunParts): Promise<RunReport> {
-  const { plan, capabilities, directory, say, signal } = parts;
+  const { plan, capabilities, directory, say, signal, selfTest = [] } = parts;
   const startedMs = performance.now();
   const startedAt = new Date().toISOString();
   mkdirSync(directory, { recursive: true });
@@ -40,10 +49,11 @@ export async function runChaos(parts: RunParts): Promise<RunReport> {
     seed: plan.seed,
     startedAt,
     seconds: Math.round((performance.now() - startedMs) / 100) / 10,
-    verdict: verdictOf(sessions),
+    verdict: verdictOf(sessions, selfTest),
     capabilities: [...capabilities.values()],
     sessions,
     notRun,
+    selfTest,
   };
   writeFileSync(join(directory, "verdict.json"), `${JSON.stringify(report, null, 2)}\n`);
   return report;

@@ -184,9 +184,9 @@ class Session {
   async #makeTopics(cluster: ChaosCluster, workload: WorkloadKind): Promise<readonly TopicSpec[]> {
     const admin = (await cluster.client()).admin();
     const topics: TopicSpec[] = [];
-    for (const { name, partitions, configs } of workload.topics) {
+    for (const { name, partitions, configs, replicationFactor: wanted = 3 } of workload.topics) {
       const topic = { name: `${workload.name}.${name}`, partitions };
-      const replicationFactor = Math.min(3, cluster.nodes.length);
+      const replicationFactor = Math.min(wanted, cluster.nodes.length);
       await admin.createTopic(topic.name, {
         partitions,
         replicationFactor,

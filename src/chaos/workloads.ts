@@ -6,6 +6,8 @@ import type { LoadRole, ReaderRole } from "./clients/order.ts";
 export interface WorkloadTopic {
   readonly name: string;
   readonly partitions: number;
+  /** Default 3. */
+  readonly replicationFactor?: number;
   readonly configs?: Readonly<Partial<Record<TopicConfigKey, string | number>>>;
 }
 
@@ -49,6 +51,14 @@ export const WORKLOADS: readonly WorkloadKind[] = [
     clients: () => [...loads([{}, {}, { isNamed: true }]), ...readers(2)],
     progressPer10s: 100,
     killsClients: true,
+  },
+  {
+    name: "acks-all-pair",
+    says: "acks=all on two replicas, of which one in sync is enough",
+    topics: [{ name: "records", partitions: 6, replicationFactor: 2, configs: { "min.insync.replicas": 1 } }],
+    clients: () => [...loads([{}, {}]), ...readers(1)],
+    progressPer10s: 100,
+    killsClients: false,
   },
   {
     name: "acks-mix",

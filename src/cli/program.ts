@@ -5,6 +5,7 @@ import { createOutput, type GlobalFlags } from "./output.ts";
 import { type Act, prose } from "./tree/act.ts";
 import { addBench } from "./tree/bench.ts";
 import { addBroker } from "./tree/broker.ts";
+import { addChaos } from "./tree/chaos.ts";
 import { addCluster } from "./tree/cluster.ts";
 import { addData } from "./tree/data.ts";
 import { addLog } from "./tree/log.ts";
@@ -101,6 +102,7 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
   addData(program, act);
   addLog(program, act);
   addBench(program, act);
+  addChaos(program, act);
   addSelfTeaching(program, act);
   return program;
 }

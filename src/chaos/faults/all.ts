@@ -3,9 +3,18 @@ import { KILL_KINDS } from "./kill.ts";
 import { NETWORK_KINDS } from "./network.ts";
 import { PAUSE_KINDS } from "./pause.ts";
 import { PROXY_KINDS } from "./proxy-kinds.ts";
+import { BEHIND_KINDS } from "./behind.ts";
+import { ORDERED_KINDS } from "./ordered.ts";
 import type { FaultKind } from "./types.ts";
 
-export const FAULT_KINDS: readonly FaultKind[] = [...KILL_KINDS, ...PAUSE_KINDS, ...NETWORK_KINDS, ...PROXY_KINDS];
+export const FAULT_KINDS: readonly FaultKind[] = [
+  ...ORDERED_KINDS,
+  ...BEHIND_KINDS,
+  ...KILL_KINDS,
+  ...PAUSE_KINDS,
+  ...NETWORK_KINDS,
+  ...PROXY_KINDS,
+];
 
 export function faultKind(name: string): FaultKind | undefined {
   return FAULT_KINDS.find((kind) => kind.name === name);

@@ -16,6 +16,8 @@ export interface FaultKind {
   readonly cluster?: ClusterNeeds;
   /** What has to go on while it strikes a minority of the nodes. */
   readonly tolerates: "writes" | "reads" | "nothing";
+  /** How many of the targets are away at a time; default: all. */
+  readonly atOnce?: number;
   /** History gets what excuses loss: process death, power loss, partition lost. */
   inject(
     cluster: ChaosCluster,
