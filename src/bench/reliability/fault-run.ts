@@ -134,7 +134,8 @@ class FaultRun {
       deliveryTimeoutMs: 120_000,
       requestTimeoutMs: 30_000,
       isNamed: false,
-      ...{ outstandingMax: OUTSTANDING_MAX, partitionOutstandingMax: OUTSTANDING_MAX },
+      outstandingMax: OUTSTANDING_MAX,
+      partitionOutstandingMax: OUTSTANDING_MAX,
     };
     const parts = {
       children: this.#children,

@@ -62,7 +62,8 @@ class Load {
     const partition = rng.below(topic.partitions);
     const place = `${topic.name}-${partition}`;
     const open = this.#open.get(place) ?? 0;
-    if (open >= PARTITION_OUTSTANDING_MAX || this.#sends.size >= OUTSTANDING_MAX || this.#life.isStopping) {
+    const { outstandingMax = OUTSTANDING_MAX, partitionOutstandingMax = PARTITION_OUTSTANDING_MAX } = this.#role;
+    if (open >= partitionOutstandingMax || this.#sends.size >= outstandingMax || this.#life.isStopping) {
       this.#life.count("sends left out");
       return;
     }

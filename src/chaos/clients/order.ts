@@ -15,6 +15,9 @@ export interface LoadRole {
   readonly requestTimeoutMs: number;
   /** A named producer: the next life of its process fences this one (24). */
   readonly isNamed: boolean;
+  /** Sends not yet settled, of all partitions and of one; those that are due beyond are left out. Default 512 and 128. */
+  readonly outstandingMax?: number;
+  readonly partitionOutstandingMax?: number;
 }
 
 export interface ReaderRole {
