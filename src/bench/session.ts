@@ -23,7 +23,7 @@ export interface Session {
   /** Of each run. */
   readonly losses: readonly (Loss | undefined)[];
   /** What ended it early; undefined also after a stop that was asked for. */
-  readonly failure: unknown;
+  readonly failure: Error | undefined;
 }
 
 const UNKNOWN: Limits = { rawDiskMBs: null, rawSocketMBs: null };
@@ -37,7 +37,7 @@ export async function runSession(target: Target, options: SessionOptions): Promi
   const losses: (Loss | undefined)[] = [];
   let before = UNKNOWN;
   let after = UNKNOWN;
-  let failure: unknown;
+  let failure: Error | undefined;
   try {
     before = await limitsOf(target, options);
     for (const [index, spec] of specs.entries()) {
@@ -51,7 +51,7 @@ export async function runSession(target: Target, options: SessionOptions): Promi
     }
     after = signal.aborted ? before : await limitsOf(target, options);
   } catch (thrown) {
-    failure = thrown;
+    failure = thrown instanceof Error ? thrown : new Error(String(thrown));
     after = before;
   }
   const limits = meanLimits(before, after);
