@@ -1,7 +1,11 @@
 // `npm run demo -- [--lines N] [--rate R] [--runs million,tail,rolling]`: what is promised, shown with real processes and the command line. Exits with 1
 // when something acknowledged is not there exactly once, replicas differ, or a restart in order is noticed by a client.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { faultsOf, unprovenOf } from "../src/bench/failover/judge.ts";
+import { measureFailover } from "../src/bench/failover/measure.ts";
 import { cutDivergentTail, writeThroughKills } from "./cluster/demo.ts";
-import { faultsOf, measureFailover, unprovenOf } from "./cluster/failover.ts";
 import { countOf, flagsOf, refuse } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
 
@@ -41,10 +45,12 @@ if (runs.includes("tail")) {
   else fail("the replicas differ");
 }
 if (runs.includes("rolling")) {
-  const report = await measureFailover(
-    { plan: [{ kind: "stop", times: 3 }], recordsPerSecond: 5_000, recordBytes: 100 },
-    say,
-  );
-  console.log(JSON.stringify(report, null, 2));
+  const directory = mkdtempSync(join(tmpdir(), "ottla-rolling-"));
+  const load = { recordsPerSecond: 5_000, recordBytes: 100, signal: new AbortController().signal };
+  const { report, failure } = await measureFailover({ plan: [{ kind: "stop", times: 3 }], ...load, directory, say });
+  const { timelines: _, ...figures } = report;
+  console.log(JSON.stringify(figures, null, 2));
+  if (failure !== undefined) fail(failure.message);
+  else rmSync(directory, { recursive: true, force: true });
   for (const fault of [...faultsOf(report), ...unprovenOf(report)]) fail(fault);
 }

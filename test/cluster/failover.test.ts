@@ -1,21 +1,20 @@
 // How long a partition takes nothing when its leader goes, under load, as clients in processes of their own see it: ten kills, and one of each other way.
 // `npm run failover` is the same with thirty of each; OTTLA_FAILOVER names other kinds and how often.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { longestGap } from "../../scripts/cluster/failover-watch.ts";
+import { longestGap } from "../../src/bench/failover/gaps.ts";
 import {
   type FailoverReport,
   type FailoverRun,
   faultsOf,
-  type Kind,
-  KINDS,
   kindReport,
   unprovenOf,
-  victimOf,
-} from "../../scripts/cluster/failover.ts";
+} from "../../src/bench/failover/judge.ts";
+import { type Kind, KINDS, victimOf } from "../../src/bench/failover/kinds.ts";
+import { readResult } from "../../src/bench/result-file.ts";
 import { ensureBuilt, MAIN } from "../cli/support.ts";
 
 const PLAN =
@@ -39,6 +38,7 @@ const reportOf = (kind: Kind, runs: readonly FailoverRun[], load = 20_000): Fail
   load: { recordsPerSecond: load, recordBytes: 100, wanted: 20_000 },
   acknowledged: 1,
   clientErrors: {},
+  timelines: [],
 });
 
 describe("the measurement", () => {
@@ -90,17 +90,18 @@ describe("leaders that go under load", () => {
   it(`are replaced in time: ${PLAN}`, { timeout: TIMEOUT_MS }, (context) => {
     const folder = mkdtempSync(join(tmpdir(), "ottla-failover-test-"));
     try {
-      const file = join(folder, "report.json");
-      const args = ["--import", "tsx", "scripts/failover.ts", "--kinds", PLAN, "--json", file];
+      const file = join(folder, "result.json");
+      const args = ["--import", "tsx", "scripts/failover.ts", "--kinds", PLAN, "--json", "--out", file];
       const run = spawnSync(process.execPath, args, {
         encoding: "utf8",
         env: { ...process.env, OTTLA_TEST_DIST: join(MAIN, "../..") },
       });
-      const report = JSON.parse(readFileSync(file, "utf8")) as FailoverReport & {
+      expect(run.stdout, run.stderr).not.toBe("");
+      const report = JSON.parse(run.stdout) as FailoverReport & {
         readonly faults: readonly string[];
         readonly unproven: readonly string[];
       };
-      console.log(run.stdout);
+      console.log(run.stderr);
       expect(report.faults, run.stderr).toEqual([]);
       expect(run.status).toBe(report.unproven.length === 0 ? 0 : 1);
       const measured = report.kinds.map(({ kind }) => kind);
@@ -109,6 +110,14 @@ describe("leaders that go under load", () => {
       // Each met partitions that were led there: nobody is replaced in no time.
       for (const { kind, runs } of report.kinds)
         if (kind !== "stop") expect(Math.min(...runs.map(({ gapMs }) => gapMs)), kind).toBeGreaterThan(40);
+      const { runs, isComplete } = readResult(file);
+      expect(isComplete).toBe(true);
+      expect(runs.map(({ name }) => name)).toEqual(measured);
+      // The report has something to draw of each: windows of time, and every time that a leader went.
+      for (const [index, { timeline, faults, latencyMs }] of runs.entries()) {
+        expect(faults).toHaveLength(report.kinds[index]?.runs.length ?? 0);
+        expect(Math.max(...timeline.map(({ maxMs }) => maxMs ?? 0))).toBeCloseTo(latencyMs?.max ?? 0, -2);
+      }
       // All else holds; this machine has too much other work for the rest.
       if (report.unproven.length > 0) context.skip(report.unproven.join("; "));
     } finally {

@@ -34,7 +34,7 @@ it.each([...SCRIPTS, "sim", "raft-sim", "replication-sim"])("%s --help", { timeo
 
 it.each([
   ["failover", "--nonsense", "Unknown option '--nonsense'"],
-  ["failover", "--kills=many", "--kills takes a number from 1 on, not many"],
+  ["failover", "--kills=many", '--kills takes an integer, 1 to 1000, not "many"'],
   ["failover", "--kinds=kil:3", "--kinds takes kill, "],
   ["demo", "--lines=0", "--lines takes a number from 1 on, not 0"],
   ["demo", "--runs=billion", "--runs takes million, tail, rolling; not billion"],
