@@ -402,6 +402,13 @@ async function readLogs(
     for (const journal of survey.files) await journal.handle.close();
     if (survey.damage !== undefined)
       faults.push({ file, position: undefined, offset: undefined, reason: survey.damage });
+    for (const logId of survey.strangers)
+      faults.push({
+        file,
+        position: undefined,
+        offset: undefined,
+        reason: `the journal appends to log ${logId}, of which nothing speaks`,
+      });
     return [...survey.histories.values()].flatMap((history) => {
       if (history.isDeleted || history.image === undefined) return [];
       if (history.damage !== undefined && history.image.damage === undefined) {

@@ -89,7 +89,8 @@ async function loadImage(store: LogStoreImpl, generation: number): Promise<Image
 
 /**
  * Ids in directories whose CREATE was lost are not used again either (D-14). Where the journal is damaged the CREATE may be behind the break, and so
- * may everything that was durable since: such a log is damaged, not one that never was (D-11).
+ * may everything that was durable since: such a log is damaged, not one that never was (D-11). So is one to which a whole journal appends though nothing
+ * speaks of it: no log that was deleted is appended to, so something of it was lost.
  */
 async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<void> {
   const root = store.config.directory;
@@ -106,9 +107,11 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
     if (metadata === undefined) return;
     store.useLogId(metadata.logId);
     const isLeftOver = survey.histories.has(metadata.logId) || isDeletedDirectory(name);
-    if (survey.damage === undefined || isLeftOver || name !== partitionDirectory(metadata.topic, metadata.partition))
-      return;
-    survey.histories.set(metadata.logId, unknownHistory(metadata.logId, metadata));
+    const reason = survey.strangers.has(metadata.logId)
+      ? "the journal appends to a log that nothing speaks of"
+      : survey.damage;
+    if (reason === undefined || isLeftOver || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
+    survey.histories.set(metadata.logId, unknownHistory(metadata.logId, metadata, { reason, fromOffset: undefined }));
   });
 }
 

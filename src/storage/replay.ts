@@ -49,6 +49,8 @@ export interface JournalFileFound {
 export interface Survey {
   readonly files: JournalFileFound[];
   readonly histories: Map<number, LogHistory>;
+  /** Ids with appends of which neither the image nor a CREATE speaks. Bound: ids in the journals. */
+  readonly strangers: ReadonlySet<number>;
   /** Set when bytes that were durable are missing from the chain. */
   readonly damage: string | undefined;
   readonly newestGeneration: number;
@@ -68,6 +70,7 @@ export async function surveyJournals(
   const { image } = options;
   const histories = new Map(image.logs.map((log) => [log.logId as number, historyOf(log)]));
   const files: JournalFileFound[] = [];
+  const strangers = new Set<number>();
   let damage: string | undefined;
   for (let generation = image.generation; ; generation++) {
     const opened = await openJournal(deps, { root: options.root, generation });
@@ -86,18 +89,21 @@ export async function surveyJournals(
     const end = await readJournal(handle, {
       header,
       checksum: deps.checksum,
-      visit: (record) => note(histories, record),
+      visit: (record) => {
+        if (record.kind === KIND.APPEND && !histories.has(record.logId)) strangers.add(record.logId);
+        note(histories, record);
+      },
     });
     files.push({ handle, header, end });
     if (end.isSealed) continue;
     damage = await breakIsDamage(deps, { root: options.root, found: { handle, header, end } });
     break;
   }
-  return { files, histories, damage, newestGeneration: image.generation + Math.max(files.length, 1) };
+  return { files, histories, strangers, damage, newestGeneration: image.generation + Math.max(files.length, 1) };
 }
 
 /** Of a log of which only its directory tells. */
-export function unknownHistory(logId: number, { topicId, topic, partition }: LogSpec): LogHistory {
+export function unknownHistory(logId: number, { topicId, topic, partition }: LogSpec, damage: Damage): LogHistory {
   return {
     logId,
     spec: { topicId, topic, partition },
@@ -105,9 +111,10 @@ export function unknownHistory(logId: number, { topicId, topic, partition }: Log
     createdAt: 0,
     startOffset: 0,
     endOffset: 0,
-    damage: undefined,
+    damage,
     isDeleted: false,
-    hasRecords: false,
+    // Its records, if there are any, are all that is left of it.
+    hasRecords: true,
     lowestCut: undefined,
   };
 }

@@ -89,7 +89,7 @@ async function slowSyncAcrossACut(): Promise<boolean> {
 
 /** Each says whether what was promised held. */
 /** A log is made while a checkpoint begins so many turns later, and takes a record. */
-async function createdBesideCheckpoint(turns: number): Promise<boolean> {
+async function bornBesideCheckpoint(turns: number) {
   const { files, store, recorder } = await opened();
   appendBatch(await store.createLog(specOf("a")));
   const created = store.createLog(specOf("b", 0, 2));
@@ -99,6 +99,11 @@ async function createdBesideCheckpoint(turns: number): Promise<boolean> {
   const batch = appendBatch(log);
   await recorder.until(() => log.durableEnd === 1);
   await checkpoint;
+  return { files, log, batch };
+}
+
+async function createdBesideCheckpoint(turns: number): Promise<boolean> {
+  const { files, log, batch } = await bornBesideCheckpoint(turns);
   const { content } = await after(files, log, DROP_ALL);
   return content !== undefined && String(content) === String([batch]);
 }
@@ -283,3 +288,19 @@ for (const [id, schedule] of [...Object.entries(schedules), ...named]) {
     expect(await schedule()).toBe(false);
   });
 }
+
+test("D-14: a log that the journal appends to, and of which neither image nor CREATE speaks, is damaged and not one that never was", async () => {
+  activateMutants(["D-12c"]);
+  const reasons: (string | undefined)[] = [];
+  for (let turns = 0; turns < 100; turns++) {
+    const { files, log } = await bornBesideCheckpoint(turns);
+    files.kill();
+    files.image.crash(DROP_ALL);
+    const { store } = await opened(new MemoryFiles(files.image));
+    const found = store.find(log.topicId, log.partition);
+    expect(found).toBeDefined();
+    if (found?.damage !== undefined) reasons.push(found.damage.reason);
+  }
+  expect(reasons.length).toBeGreaterThan(0);
+  expect(new Set(reasons)).toEqual(new Set(["the journal appends to a log that nothing speaks of"]));
+});
