@@ -88,7 +88,7 @@ function producerTables(): Uint8Array[] {
     const table = new ProducerTable();
     for (let at = 0; at < 30; at++) {
       const sequence = { producerId: at % producers, producerEpoch: 0, baseSequence: at };
-      table.observe({ ...sequence, baseOffset: at * 2, lastOffset: at * 2 + 1 });
+      table.observe({ ...sequence, baseOffset: at * 2, lastOffset: at * 2 + 1, crc: at - 15 });
     }
     return table.encode();
   });

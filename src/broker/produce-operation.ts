@@ -2,6 +2,7 @@
 import { keepable } from "../base/bytes.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../model/ids.ts";
+import { contentAt } from "../model/producer-table.ts";
 import { checkProducedBatch, isNumbered, producerAt, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
@@ -115,7 +116,8 @@ export class ProduceOperation {
     const { leaderEpoch, isResent } = row;
     const sizeBytes = batch.length;
     const whom = { token: entry, acks, leaderEpoch, allowsBelowMinIsr };
-    services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence, isResent });
+    const crc = contentAt(batch, 0);
+    services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence, crc, isResent });
     this.#count(entry, sizeBytes, recordCount);
     return undefined;
   }

@@ -471,4 +471,7 @@ function refusalOf(entry: ProduceResponse["entries"][number] | undefined, from: 
 const isFencing = (code: ErrorName): boolean => code === "INVALID_PRODUCER_EPOCH" || code === "PRODUCER_FENCED";
 
 const isOfNumbers = (code: ErrorName): boolean =>
-  code === "OUT_OF_ORDER_SEQUENCE_NUMBER" || code === "UNKNOWN_PRODUCER_ID" || isFencing(code);
+  code === "OUT_OF_ORDER_SEQUENCE_NUMBER" ||
+  code === "SEQUENCE_NUMBER_TAKEN" ||
+  code === "UNKNOWN_PRODUCER_ID" ||
+  isFencing(code);

@@ -498,6 +498,13 @@ export const ERRORS = {
     "there are as many named producers as the cluster remembers",
     "use fewer names, the same ones again after a restart; producer.names.max raises the bound, producer.name.expiration.ms says when an unused one makes room",
   ),
+  SEQUENCE_NUMBER_TAKEN: row(
+    116,
+    45,
+    false,
+    "other records are in the partition under the numbers of this batch",
+    "somebody else writes under this producer's id, or the producer made the batch anew before it sent it again: the client goes on in a new epoch by itself; look in the partition for a send that ended unknown",
+  ),
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorName = keyof typeof ERRORS;

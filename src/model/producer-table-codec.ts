@@ -16,6 +16,8 @@ export interface WindowBatch {
   readonly baseOffset: number;
   /** Inclusive. */
   readonly lastOffset: number;
+  /** The batch's own CRC-32C, of all but what the leader writes into it: the same numbers with another one are another batch. Signed, so that it takes no object of its own. */
+  readonly crc: number;
 }
 
 export interface ProducerView {
@@ -35,9 +37,9 @@ export interface ProducersState {
 
 const HEAD_BYTES = 12;
 const PRODUCER_BYTES = 11;
-const BATCH_BYTES = 16;
+const BATCH_BYTES = 20;
 
-/** Big-endian. i64 highest forgotten id, u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta. */
+/** Big-endian. i64 highest forgotten id, u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta, u32 CRC. */
 export function encodeProducers({
   forgottenMaxId,
   size,
@@ -56,10 +58,11 @@ export function encodeProducers({
     writeU16(bytes, at + 8, producerEpoch);
     bytes[at + 10] = batches.length;
     at += PRODUCER_BYTES;
-    for (const { baseSequence, baseOffset, lastOffset } of batches) {
+    for (const { baseSequence, baseOffset, lastOffset, crc } of batches) {
       writeU32(bytes, at, baseSequence);
       writeI64(bytes, at + 4, baseOffset);
       writeU32(bytes, at + 12, lastOffset - baseOffset);
+      writeU32(bytes, at + 16, crc);
       at += BATCH_BYTES;
     }
   }
@@ -109,5 +112,6 @@ function producerAt(bytes: Uint8Array, at: number): ProducerView | undefined {
 
 function batchAt(bytes: Uint8Array, at: number): WindowBatch {
   const baseOffset = readI64(bytes, at + 4);
-  return { baseSequence: readI32(bytes, at), baseOffset, lastOffset: baseOffset + readU32(bytes, at + 12) };
+  const lastOffset = baseOffset + readU32(bytes, at + 12);
+  return { baseSequence: readI32(bytes, at), baseOffset, lastOffset, crc: readI32(bytes, at + 16) };
 }

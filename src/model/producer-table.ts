@@ -3,7 +3,7 @@
 import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
-import { addSequence } from "./batch-header.ts";
+import { addSequence, baseOffsetAt, crcAt, lastOffsetAt, producerAt } from "./batch-header.ts";
 import {
   decodeProducers,
   encodeProducers,
@@ -27,6 +27,19 @@ export interface SequencedBatch {
   readonly baseOffset: number;
   /** Inclusive. */
   readonly lastOffset: number;
+  /** As in WindowBatch. */
+  readonly crc: number;
+}
+
+/** The batch at `at`. */
+export function sequencedAt(bytes: Uint8Array, at: number): SequencedBatch {
+  const place = { baseOffset: baseOffsetAt(bytes, at), lastOffset: lastOffsetAt(bytes, at) };
+  return { ...producerAt(bytes, at), ...place, crc: contentAt(bytes, at) };
+}
+
+/** What tells the content of the batch at `at` from another one's: see WindowBatch. */
+export function contentAt(bytes: Uint8Array, at: number): number {
+  return crcAt(bytes, at) | 0;
 }
 
 /** What a producer asks to append. */
@@ -35,11 +48,17 @@ export interface SequenceCheck {
   readonly producerEpoch: number;
   readonly baseSequence: number;
   readonly recordCount: number;
+  /** As in WindowBatch. */
+  readonly crc: number;
   /** An earlier attempt of it may be in the log: it was sent before, and what became of it is not known. */
   readonly isResent: boolean;
 }
 
-export type SequenceError = "OUT_OF_ORDER_SEQUENCE_NUMBER" | "INVALID_PRODUCER_EPOCH" | "UNKNOWN_PRODUCER_ID";
+export type SequenceError =
+  | "OUT_OF_ORDER_SEQUENCE_NUMBER"
+  | "SEQUENCE_NUMBER_TAKEN"
+  | "INVALID_PRODUCER_EPOCH"
+  | "UNKNOWN_PRODUCER_ID";
 
 export type SequenceVerdict =
   /** To be appended. */
@@ -80,6 +99,7 @@ interface Undo {
 const NEW: SequenceVerdict = Object.freeze({ kind: "new" });
 const refused = (error: SequenceError): SequenceVerdict => Object.freeze({ kind: "refused", error });
 const OUT_OF_ORDER = refused("OUT_OF_ORDER_SEQUENCE_NUMBER");
+const TAKEN = refused("SEQUENCE_NUMBER_TAKEN");
 const INVALID_EPOCH = refused("INVALID_PRODUCER_EPOCH");
 const UNKNOWN = refused("UNKNOWN_PRODUCER_ID");
 
@@ -92,6 +112,7 @@ const UNKNOWN = refused("UNKNOWN_PRODUCER_ID");
  *              check (7, epoch 0, sequence 0, 3 records)     -> new
  *              observe it at [0, 2]                          -> producer 7: (0..2 at 0)                endOffset 3
  *              check the same again                          -> duplicate, [0, 3)
+ *              check (7, 0, 0, 3) with other records         -> SEQUENCE_NUMBER_TAKEN: whoever was told "duplicate" would take its records for written
  *              check (7, 0, sequence 4, 1 record)            -> OUT_OF_ORDER_SEQUENCE_NUMBER: 3 is next
  *              check (7, 1, sequence 0, 1 record)            -> new: a higher epoch begins at 0
  *              check (8, 0, sequence 3, 1 record)            -> UNKNOWN_PRODUCER_ID: what came before is not known here, so nobody can say whether this
@@ -138,7 +159,7 @@ export class ProducerTable {
   }
 
   /** P-2 to P-4. Changes nothing. */
-  check({ producerId, producerEpoch, baseSequence, recordCount, isResent }: SequenceCheck): SequenceVerdict {
+  check({ producerId, producerEpoch, baseSequence, recordCount, crc, isResent }: SequenceCheck): SequenceVerdict {
     const entry = this.#producers.get(producerId);
     if (entry === undefined) {
       const mayBeThere = isResent && producerId <= this.#forgottenMaxId && !mutant("D-15f");
@@ -148,9 +169,11 @@ export class ProducerTable {
     if (producerEpoch > entry.producerEpoch) return baseSequence === 0 ? NEW : OUT_OF_ORDER;
     const { batches } = entry;
     // First of all: whatever a follower may have had to mirror (P-7), what is in the log is not written again.
-    for (const { baseSequence: known, baseOffset, lastOffset } of batches)
+    for (const { baseSequence: known, baseOffset, lastOffset, crc: content } of batches)
       if (known === baseSequence && lastOffset - baseOffset === recordCount - 1)
-        return { kind: "duplicate", baseOffset, endOffset: lastOffset + 1 };
+        return content === crc || mutant("D-15c")
+          ? { kind: "duplicate", baseOffset, endOffset: lastOffset + 1 }
+          : TAKEN;
     return baseSequence === sequenceAfter(batches[batches.length - 1] as WindowBatch) ? NEW : OUT_OF_ORDER;
   }
 
@@ -232,7 +255,7 @@ export class ProducerTable {
   }
 
   #put(batch: SequencedBatch): void {
-    const { producerId, producerEpoch, baseSequence, baseOffset, lastOffset } = batch;
+    const { producerId, producerEpoch, baseSequence, baseOffset, lastOffset, crc } = batch;
     const known = this.#producers.get(producerId);
     const entry = known ?? { producerId, producerEpoch, batches: [], older: undefined, newer: undefined };
     const isNew = known === undefined;
@@ -246,7 +269,7 @@ export class ProducerTable {
     }
     const isFull = entry.batches.length >= (mutant("M23w") ? 1 : PRODUCER_WINDOW);
     const dropped = isFull ? entry.batches.shift() : undefined;
-    entry.batches.push({ baseSequence, baseOffset, lastOffset });
+    entry.batches.push({ baseSequence, baseOffset, lastOffset, crc });
     if (isNew) this.#producers.set(producerId, entry);
     else this.#unlink(entry);
     this.#linkNewest(entry);
@@ -347,8 +370,9 @@ function sequenceAfter({ baseSequence, baseOffset, lastOffset }: WindowBatch): n
 function isSame(left: Entry, right: Entry): boolean {
   if (left.producerId !== right.producerId || left.producerEpoch !== right.producerEpoch) return false;
   if (left.batches.length !== right.batches.length) return false;
-  return left.batches.every(({ baseSequence, baseOffset, lastOffset }, at) => {
+  return left.batches.every(({ baseSequence, baseOffset, lastOffset, crc }, at) => {
     const other = right.batches[at] as WindowBatch;
-    return baseSequence === other.baseSequence && baseOffset === other.baseOffset && lastOffset === other.lastOffset;
+    const isThere = baseOffset === other.baseOffset && lastOffset === other.lastOffset;
+    return isThere && baseSequence === other.baseSequence && crc === other.crc;
   });
 }

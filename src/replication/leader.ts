@@ -140,13 +140,13 @@ export class Leader<Token, Body> {
 
   #append(event: Produce<Token>): void {
     assert(event.recordCount > 0, "a produced batch has records");
-    const { token, acks, producerId, producerEpoch, baseSequence } = event;
+    const { token, acks, producerId, producerEpoch, baseSequence, crc } = event;
     const baseOffset = this.#log.endOffset;
     const endOffset = (baseOffset + event.recordCount) as Offset;
     this.#log.endOffset = endOffset;
     const { producers } = this.#log;
     if (producerId < 0) producers.advance(endOffset);
-    else producers.observe({ producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1 });
+    else producers.observe({ producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1, crc });
     const waiting: WaitingProduce<Token> | undefined =
       acks === 0 ? undefined : { token, acks, baseOffset, endOffset, isSettled: false };
     const { leaderEpoch } = this.#replicas.record;

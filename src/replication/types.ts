@@ -107,6 +107,8 @@ export type LocalEvent<Token> =
       readonly producerId: number;
       readonly producerEpoch: number;
       readonly baseSequence: number;
+      /** As in WindowBatch; looked at with an id alone. */
+      readonly crc: number;
       /** Its client sent it before, and does not know what became of it. */
       readonly isResent: boolean;
       /** The topic allows acks 0 and 1 below min ISR by name (D-29). */

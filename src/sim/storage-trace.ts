@@ -13,7 +13,7 @@ import {
   uuidFromBytes,
 } from "../model/ids.ts";
 import { assignOffsets, type ProducerFields, sealBatch, setProducer } from "../model/record-batch.ts";
-import type { SequencedBatch } from "../model/producer-table.ts";
+import { contentAt, type SequencedBatch } from "../model/producer-table.ts";
 import { RecordBatchBuilder } from "../model/records.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { openLogStore } from "../storage/log-store.ts";
@@ -237,7 +237,7 @@ class TraceRecorder {
       setProducer(batch, producer);
       sealBatch(batch, this.#options.host.checksum);
       run.push(batch);
-      const sequenced = { ...producer, baseOffset: base, lastOffset: last };
+      const sequenced = { ...producer, baseOffset: base, lastOffset: last, crc: contentAt(batch, 0) };
       model.log.producers.observe(sequenced);
       model.batches.push({ base, last, sum: this.#options.host.checksum.crc32c(batch), sequenced });
       base = last + 1;

@@ -7,7 +7,8 @@ import { FileError, type Files } from "../ports/files.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import { MAGIC } from "./format.ts";
 
-const VERSION = 2;
+/** 3: with the CRC of each batch. */
+const VERSION = 3;
 const PREFIX_BYTES = 12;
 const HEAD_BYTES = 36;
 /** Of a producer with all its batches, and more. */

@@ -1,8 +1,8 @@
 // Bringing the producers of one log back beside its replay (D-15): from the newest image that the log agrees with, and from every batch behind it.
 import { present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
-import { baseOffsetAt, crcAt, lastOffsetAt, leaderEpochAt, producerAt, producerIdAt } from "../model/record-batch.ts";
-import { ProducerTable } from "../model/producer-table.ts";
+import { crcAt, lastOffsetAt, leaderEpochAt, producerIdAt } from "../model/record-batch.ts";
+import { ProducerTable, sequencedAt } from "../model/producer-table.ts";
 import { forEachBatch } from "../model/records.ts";
 import { isUnreadable, storageError } from "./faults.ts";
 import type { LogImage } from "./image.ts";
@@ -167,9 +167,8 @@ class TableReader {
 
 /** The next batch of the log. */
 export function observeBatch(table: ProducerTable, bytes: Uint8Array, at: number): void {
-  const lastOffset = lastOffsetAt(bytes, at);
-  if (producerIdAt(bytes, at) < 0 || mutant("M23")) return table.advance(lastOffset + 1);
-  table.observe({ ...producerAt(bytes, at), baseOffset: baseOffsetAt(bytes, at), lastOffset });
+  if (producerIdAt(bytes, at) < 0 || mutant("M23")) return table.advance(lastOffsetAt(bytes, at) + 1);
+  table.observe(sequencedAt(bytes, at));
 }
 
 /** A run of batches that the log took. */

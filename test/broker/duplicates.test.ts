@@ -75,6 +75,20 @@ describe("P-2: a batch that is sent again", () => {
     expect(values.get("idempotent_producers")).toBe(1);
   });
 
+  it("and other records under its numbers are refused, by the next leader and after a start of all, too", async () => {
+    await produce(numbered(["a", "b"], 0));
+    const other = { error: "SEQUENCE_NUMBER_TAKEN", baseOffset: -1 };
+    expect(await produce(numbered(["a", "B"], 0))).toEqual(other);
+    cluster.node(await leader()).crash("process death");
+    expect(await produce(numbered(["a", "B"], 0))).toEqual(other);
+    for (const node of cluster.nodes) if (node.isUp) node.crash("power loss");
+    await cluster.start();
+    expect(await produce(numbered(["a", "B"], 0))).toEqual(other);
+    expect(await produce(numbered(["a", "b"], 0))).toEqual({ error: "NONE", baseOffset: 0 });
+    expect(await produce(numbered(["c"], 2))).toEqual({ error: "NONE", baseOffset: 2 });
+    expect(await endOffset()).toBe(3);
+  });
+
   it("is answered so by the new leader when the old one was killed", async () => {
     for (const [index, value] of ["a", "b", "c", "d", "e"].entries()) await produce(numbered([value], index));
     const old = await leader();

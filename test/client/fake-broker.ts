@@ -3,7 +3,13 @@
 import { concatBytes } from "../../src/base/bytes.ts";
 import type { ErrorName, Outcome } from "../../src/model/errors.ts";
 import type { NodeId, TopicId, Uuid } from "../../src/model/ids.ts";
-import { PRODUCERS_MAX, ProducerTable, type SequenceError } from "../../src/model/producer-table.ts";
+import {
+  contentAt,
+  PRODUCERS_MAX,
+  ProducerTable,
+  type SequenceError,
+  sequencedAt,
+} from "../../src/model/producer-table.ts";
 import {
   assignOffsets,
   baseOffsetAt,
@@ -414,7 +420,7 @@ export class FakeBroker {
     if (this.#isFenced(producerId, producerEpoch)) return "INVALID_PRODUCER_EPOCH";
     if (producerId >= 0) {
       const table = producersOf(this.partition(topic, index), this.producersMax);
-      const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0), isResent });
+      const verdict = table.check({ ...batch, recordCount: recordCountAt(body, 0), crc: contentAt(body, 0), isResent });
       if (verdict.kind === "refused") return verdict.error;
       if (verdict.kind === "duplicate") return verdict.baseOffset;
     }
@@ -583,13 +589,6 @@ function refusal(error: ErrorName, outcome: Outcome) {
 /** Of what is there now: tests change logs as they like. */
 function producersOf({ batches, startOffset }: FakePartition, most: number): ProducerTable {
   const table = new ProducerTable(startOffset, most);
-  for (const batch of batches)
-    table.observe({
-      producerId: producerIdAt(batch, 0),
-      producerEpoch: producerEpochAt(batch, 0),
-      baseSequence: baseSequenceAt(batch, 0),
-      baseOffset: baseOffsetAt(batch, 0),
-      lastOffset: lastOffsetAt(batch, 0),
-    });
+  for (const batch of batches) table.observe(sequencedAt(batch, 0));
   return table;
 }

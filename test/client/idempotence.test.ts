@@ -86,6 +86,39 @@ describe("a batch whose outcome is unknown", () => {
     expect(first.values("t")).toEqual(["a", "b"]);
   });
 
+  it("is not taken for another's under the same numbers: it goes on in a new epoch, and nothing is lost", async () => {
+    const { time, first, send, numbers } = await setUp();
+    first.append("t", ["a stranger's"], 0, 1);
+    expect(await time.until(send("a"), 3_000)).toMatchObject({ offset: 1 });
+    expect(await time.until(send("b"), 3_000)).toMatchObject({ offset: 2 });
+    expect(first.values("t")).toEqual(["a stranger's", "a", "b"]);
+    expect(numbers()).toEqual([
+      [1, 0, 0],
+      [1, 1, 0],
+      [1, 1, 1],
+    ]);
+  });
+
+  it("is told to be unknown where another's stands under its numbers when it is sent again", async () => {
+    const { time, first, send } = await setUp();
+    first.onProduce = ({ requestIndex }) => {
+      if (requestIndex === 0) first.append("t", ["a stranger's"], 0, 1);
+      return requestIndex === 0 ? { error: "REQUEST_TIMED_OUT", outcome: "unknown" } : undefined;
+    };
+    const error = await time.until(failure(send("a")), 5_000);
+    expect(error).toMatchObject({ code: "SEQUENCE_NUMBER_TAKEN", outcome: "unknown" });
+    await time.until(send("b"), 3_000);
+    expect(first.values("t")).toEqual(["a stranger's", "b"]);
+  });
+
+  it("D-15c: the planted bug says that a stranger's batch is its own", async () => {
+    activateMutants(["D-15c"]);
+    const { time, first, send } = await setUp();
+    first.append("t", ["a stranger's"], 0, 1);
+    expect(await time.until(send("a"), 3_000)).toMatchObject({ offset: 0 });
+    expect(first.values("t")).toEqual(["a stranger's"]);
+  });
+
   /** Ten thousand others write to the partition between a first batch, whose answer is lost, and its second sending. */
   async function forgotten() {
     const world = await setUp();

@@ -128,7 +128,7 @@ export class SequenceWorld {
   #other(): void {
     const baseOffset = this.#table.endOffset;
     const producerId = ++this.#otherId;
-    this.#table.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset, lastOffset: baseOffset });
+    this.#table.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset, lastOffset: baseOffset, crc: 0 });
   }
 
   #send(): void {
@@ -171,7 +171,7 @@ export class SequenceWorld {
     const { stamp, item, isResent } = request;
     // No request is on its way for as long as ten thousand others take to write.
     if (this.#isForgetful && pipe.isLeft && stamp.baseSequence === 0 && !isResent) return;
-    const verdict = this.#table.check({ ...stamp, recordCount: item.recordCount, isResent });
+    const verdict = this.#table.check({ ...stamp, recordCount: item.recordCount, crc: item.index, isResent });
     switch (verdict.kind) {
       case "refused":
         if (verdict.error === "UNKNOWN_PRODUCER_ID" && stamp.baseSequence === 0) this.seen.forgotten++;
@@ -182,7 +182,7 @@ export class SequenceWorld {
       case "new": {
         const baseOffset = this.#table.endOffset;
         const endOffset = baseOffset + item.recordCount;
-        this.#table.observe({ ...stamp, baseOffset, lastOffset: endOffset - 1 });
+        this.#table.observe({ ...stamp, baseOffset, lastOffset: endOffset - 1, crc: item.index });
         this.#log.push({ ...request, baseOffset, endOffset });
         return this.#await({ request, baseOffset, endOffset });
       }

@@ -32,7 +32,12 @@ export function naiveState(
     .map(({ producerId, producerEpoch, batches }) => ({
       producerId,
       producerEpoch,
-      batches: batches.map(({ baseSequence, baseOffset, lastOffset }) => ({ baseSequence, baseOffset, lastOffset })),
+      batches: batches.map(({ baseSequence, baseOffset, lastOffset, crc }) => ({
+        baseSequence,
+        baseOffset,
+        lastOffset,
+        crc,
+      })),
     }))
     .toSorted((left, right) => left.producerId - right.producerId);
   return { producers, forgottenMaxId };
@@ -53,6 +58,7 @@ export function naiveCheck(log: readonly SequencedBatch[], asked: SequenceCheck,
     ({ baseSequence, baseOffset, lastOffset }) =>
       !isHigher && baseSequence === asked.baseSequence && lastOffset - baseOffset + 1 === asked.recordCount,
   );
+  if (same !== undefined && same.crc !== asked.crc) return { kind: "refused", error: "SEQUENCE_NUMBER_TAKEN" };
   if (same !== undefined)
     return { kind: "duplicate", baseOffset: same.baseOffset, endOffset: same.baseOffset + asked.recordCount };
   return asked.baseSequence === next ? { kind: "new" } : { kind: "refused", error: "OUT_OF_ORDER_SEQUENCE_NUMBER" };

@@ -13,6 +13,10 @@ import { naiveCheck, naiveProducers, naiveState } from "./naive-producers.ts";
 
 afterEach(() => activateMutants([]));
 
+/** Of a producer that does as it should: the same numbers are the same records. */
+const contentOf = (producerId: number, producerEpoch: number, baseSequence: number): number =>
+  (producerId * 31 + producerEpoch * 7 + baseSequence) | 0;
+
 /** A log that is appended to. */
 class Written {
   readonly log: SequencedBatch[] = [];
@@ -22,18 +26,27 @@ class Written {
     this.table = new ProducerTable(0, most);
   }
 
-  check(producerId: number, producerEpoch: number, baseSequence: number, recordCount: number): SequenceVerdict {
-    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount, isResent: false });
+  check(
+    producerId: number,
+    producerEpoch: number,
+    baseSequence: number,
+    recordCount: number,
+    crc = contentOf(producerId, producerEpoch, baseSequence),
+  ): SequenceVerdict {
+    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount, crc, isResent: false });
   }
 
   /** Of one record. */
   checkAgain(producerId: number, producerEpoch: number, baseSequence: number): SequenceVerdict {
-    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount: 1, isResent: true });
+    const crc = contentOf(producerId, producerEpoch, baseSequence);
+    return this.table.check({ producerId, producerEpoch, baseSequence, recordCount: 1, crc, isResent: true });
   }
 
   append(producerId: number, producerEpoch: number, baseSequence: number, recordCount = 1): void {
     const baseOffset = this.table.endOffset;
-    const batch = { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: baseOffset + recordCount - 1 };
+    const crc = contentOf(producerId, producerEpoch, baseSequence);
+    const lastOffset = baseOffset + recordCount - 1;
+    const batch = { producerId, producerEpoch, baseSequence, baseOffset, lastOffset, crc };
     this.log.push(batch);
     this.table.observe(batch);
   }
@@ -48,6 +61,7 @@ class Written {
 const NEW = { kind: "new" };
 const refusal = (error: string) => ({ kind: "refused", error });
 const OUT_OF_ORDER = refusal("OUT_OF_ORDER_SEQUENCE_NUMBER");
+const TAKEN = refusal("SEQUENCE_NUMBER_TAKEN");
 const UNKNOWN = refusal("UNKNOWN_PRODUCER_ID");
 
 describe("what a producer may append", () => {
@@ -61,6 +75,34 @@ describe("what a producer may append", () => {
     expect(written.check(7, 0, 16, 2)).toEqual(OUT_OF_ORDER);
     expect(written.check(7, 0, 18, 4)).toEqual(NEW);
     expect(written.check(7, 0, 19, 1)).toEqual(OUT_OF_ORDER);
+  });
+
+  it("the same numbers with other records are taken, by whichever of the five; never a duplicate, never new", () => {
+    const written = new Written();
+    for (let at = 0; at < 5; at++) written.append(7, 0, at * 3, 3);
+    for (let at = 0; at < 5; at++) expect(written.check(7, 0, at * 3, 3, 99)).toEqual(TAKEN);
+    expect(written.check(7, 0, 15, 3, 99)).toEqual(NEW);
+    expect(written.check(7, 1, 0, 3, 99)).toEqual(NEW);
+    const again = ProducerTable.decode(written.table.encode(), 15);
+    expect(
+      again?.check({ producerId: 7, producerEpoch: 0, baseSequence: 3, recordCount: 3, crc: -1, isResent: true }),
+    ).toEqual(TAKEN);
+    expect(again?.equals(written.table)).toBe(true);
+  });
+
+  it("D-15c: the planted bug takes other records for a duplicate", () => {
+    activateMutants(["D-15c"]);
+    const written = new Written();
+    written.append(7, 0, 0);
+    expect(written.check(7, 0, 0, 1, 99)).toEqual({ kind: "duplicate", baseOffset: 0, endOffset: 1 });
+  });
+
+  it("a checksum is kept as it is, whatever its highest bit", () => {
+    for (const crc of [0, 1, -1, 2 ** 31 - 1, -(2 ** 31)]) {
+      const table = new ProducerTable();
+      table.observe({ producerId: 1, producerEpoch: 0, baseSequence: 0, baseOffset: 0, lastOffset: 0, crc });
+      expect(ProducerTable.decode(table.encode(), 1)?.view()[0]?.batches[0]?.crc).toBe(crc);
+    }
   });
 
   it("P-3: after 2^31 - 1 comes 0, also within a batch", () => {
@@ -92,7 +134,11 @@ describe("what a producer may append", () => {
     written.append(7, 4, 3);
     written.append(7, 2, 8);
     expect(written.table.view()).toEqual([
-      { producerId: 7, producerEpoch: 2, batches: [{ baseSequence: 8, baseOffset: 2, lastOffset: 2 }] },
+      {
+        producerId: 7,
+        producerEpoch: 2,
+        batches: [{ baseSequence: 8, baseOffset: 2, lastOffset: 2, crc: contentOf(7, 2, 8) }],
+      },
     ]);
   });
 
@@ -196,7 +242,7 @@ describe("as bytes", () => {
     expect(read?.forgottenMaxId).toBe(2 ** 52);
     expect(read?.equals(written.table)).toBe(true);
     const other = new ProducerTable(1, 1);
-    other.observe({ producerId: 3, producerEpoch: 0, baseSequence: 0, baseOffset: 1, lastOffset: 1 });
+    other.observe({ producerId: 3, producerEpoch: 0, baseSequence: 0, baseOffset: 1, lastOffset: 1, crc: 0 });
     expect(other.equals(written.table)).toBe(false);
     expect(ProducerTable.decode(new Written(3).table.encode(), 2, 1)).toBeDefined();
     written.table = new ProducerTable(2);
@@ -325,6 +371,7 @@ describe("invariant 25: whatever happens to a log, the table is what the log mak
     producerEpoch: fc.nat(3),
     baseSequence: fc.nat(12),
     recordCount: fc.integer({ min: 1, max: 4 }),
+    crc: fc.nat(3),
     isResent: fc.boolean(),
   });
   const mosts = fc.constantFrom(1, 2, 3, PRODUCERS_MAX);

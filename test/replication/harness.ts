@@ -21,7 +21,7 @@ export const BACKOFF_MS = 1_000;
 /** Broker epoch of node n. */
 export const brokerEpochOf = (node: number): number => 100 + node;
 
-export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1, isResent: false };
+export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1, crc: 0, isResent: false };
 
 type Effect = PartitionEffect<string, string>;
 type Event = PartitionEvent<string, string>;
@@ -67,11 +67,11 @@ export function fetchedBatch(base: number, last: number, epoch: number, sequence
   return { baseOffset: base as Offset, lastOffset: last as Offset, epoch: epoch as LeaderEpoch, sequenced, body };
 }
 
-export type Sequence = readonly [producerId: number, producerEpoch: number, baseSequence: number];
+export type Sequence = readonly [producerId: number, producerEpoch: number, baseSequence: number, crc?: number];
 
 export function sequencedBatch(baseOffset: number, lastOffset: number, sequence: Sequence): SequencedBatch {
-  const [producerId, producerEpoch, baseSequence] = sequence;
-  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset };
+  const [producerId, producerEpoch, baseSequence, crc = 0] = sequence;
+  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset, crc };
 }
 
 /** Of a log [start, end) that no producer with an id has written to. */
@@ -160,8 +160,8 @@ export class Bench {
 
   /** With acks=all, of a producer with an id. */
   send(token: string, recordCount: number, sequence: Sequence, acks: RequiredAcks = -1, isResent = false): string[] {
-    const [producerId, producerEpoch, baseSequence] = sequence;
-    const known = { producerId, producerEpoch, baseSequence, isResent };
+    const [producerId, producerEpoch, baseSequence, crc = 0] = sequence;
+    const known = { producerId, producerEpoch, baseSequence, crc, isResent };
     return this.step({ ...known, kind: "produce", token, recordCount, acks, leaderEpoch: -1 });
   }
 

@@ -99,6 +99,19 @@ describe("a batch that is sent again", () => {
     expect(bench.send("a3", 2, [A, 0, 0])).toEqual(["append a3 [10, 11] epoch 1"]);
   });
 
+  test("with other records is refused, and nothing of it is appended; what is next goes on", () => {
+    const bench = withTwo();
+    expect(bench.send("x", 2, [A, 0, 0, 99])).toEqual(["answer x SEQUENCE_NUMBER_TAKEN not appended -"]);
+    expect(bench.send("y", 3, [A, 0, 2, 99], -1, true)).toEqual(["answer y SEQUENCE_NUMBER_TAKEN not appended -"]);
+    expect(bench.core.endOffset).toBe(15);
+    expect(bench.send("c", 1, [A, 0, 5, 99])).toEqual(["append c [15, 15] epoch 3"]);
+  });
+
+  test("D-15c: the planted bug answers it with the offset of the others", () => {
+    activateMutants(["D-15c"]);
+    expect(withTwo().send("x", 2, [A, 0, 0, 99])).toEqual(["duplicate x of 10"]);
+  });
+
   test("below min ISR: is never said not to be appended, what is new is", () => {
     const bench = withTwo();
     bench.holds(2, 12);
@@ -153,7 +166,7 @@ describe("a first batch that is sent again", () => {
   const filled = (ids: readonly number[]) => {
     const producers = new ProducerTable(0, 2);
     for (const [at, producerId] of ids.entries())
-      producers.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset: at, lastOffset: at });
+      producers.observe({ producerId, producerEpoch: 0, baseSequence: 0, baseOffset: at, lastOffset: at, crc: 0 });
     const bench = new Bench();
     bench.load({ end: ids.length, epochs: epochsOf([3, 0]), highWatermark: ids.length, producers });
     bench.lead({ epoch: 4 });
@@ -247,6 +260,7 @@ const produceOf = (at: number) =>
     producerId: A,
     producerEpoch: 0,
     baseSequence: at,
+    crc: 0,
     isResent: false,
   }) as const;
 

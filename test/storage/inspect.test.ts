@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { concatBytes } from "../../src/base/bytes.ts";
 import type { Offset } from "../../src/model/ids.ts";
-import type { ProducerTable } from "../../src/model/producer-table.ts";
+import { type ProducerTable, sequencedAt } from "../../src/model/producer-table.ts";
 import { dumpLog, verifyDirectory, verifyLog } from "../../src/storage/inspect.ts";
 import { dumpEntries } from "../../src/storage/inspect-metadata.ts";
 import { readProducersFile } from "../../src/storage/inspect-producers.ts";
@@ -204,8 +204,7 @@ describe("images of producers", () => {
     const log = await store.createLog(specOf("a"));
     for (let offset = 0; offset < 60; offset++) {
       const producer = { producerId: 5, producerEpoch: 0, baseSequence: offset };
-      appendBatch(log, { producer });
-      log.producers.observe({ ...producer, baseOffset: offset, lastOffset: offset });
+      log.producers.observe(sequencedAt(appendBatch(log, { producer }), 0));
     }
     await recorder.until(() => log.durableEnd === 60);
     log.noteHighWatermark(60 as Offset);

@@ -37,11 +37,16 @@ export class SimBatch {
     this.recordCount = recordCount;
     this.acks = acks;
   }
+
+  /** Stands for the checksum: one batch sent again has the same, other records have another one. */
+  get crc(): number {
+    return this.message?.number ?? this.number;
+  }
 }
 
 export function sequencedOf(batch: SimBatch): SequencedBatch {
-  const { producerId, producerEpoch, baseSequence, baseOffset, endOffset } = batch;
-  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1 };
+  const { producerId, producerEpoch, baseSequence, baseOffset, endOffset, crc } = batch;
+  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1, crc };
 }
 
 /** Place in a list of contiguous batches of the first one that ends above `offset`; the list's length when there is none. */

@@ -64,9 +64,9 @@ export function differs({ name, batches, most }: ProducersOfLog, table: Producer
     const isSame =
       log?.producerEpoch === producerEpoch &&
       window.length === known.length &&
-      window.every(({ baseOffset, baseSequence }, at) => {
+      window.every(({ baseOffset, baseSequence, crc }, at) => {
         const batch = known[at];
-        return batch?.baseOffset === baseOffset && batch.baseSequence === baseSequence;
+        return batch?.baseOffset === baseOffset && batch.baseSequence === baseSequence && batch.crc === crc;
       });
     if (!isSame)
       return fault(
@@ -123,6 +123,7 @@ export function refusedWrongly(
   const what = `${name} answers ${error} to sequence ${baseSequence} of producer ${producerId} in epoch ${producerEpoch}`;
   switch (error) {
     case "OUT_OF_ORDER_SEQUENCE_NUMBER":
+    case "SEQUENCE_NUMBER_TAKEN":
     case "UNKNOWN_PRODUCER_ID": {
       const { producers, forgotten } = writtenBy(batches, most);
       const log = producers.get(producerId);

@@ -39,6 +39,8 @@ export class SimProducer {
   isSuperseded = false;
   isDone = false;
   readonly unsettled: Message[] = [];
+  /** Its last acknowledged ones of this epoch, as many as a partition remembers. */
+  readonly #taken: Message[] = [];
   #nextSequence = 0;
   #sent = 0;
   readonly #world: ReplicationWorld;
@@ -90,6 +92,24 @@ export class SimProducer {
     this.#sendDue();
   }
 
+  /** Somebody else sends other records under numbers that are taken: whoever leads by right has the true ones. */
+  forge(rng: Rng): void {
+    const replica = this.#pick();
+    if (replica === undefined || this.#taken.length === 0) return;
+    const { recordCount, baseSequence, number } = rng.pick(this.#taken);
+    const batch = new SimBatch(this.#world.nextBatch(), { recordCount, acks: -1 });
+    batch.producerId = this.producerId;
+    batch.producerEpoch = this.producerEpoch;
+    batch.baseSequence = baseSequence;
+    batch.isResent = rng.chance(0.5);
+    batch.message = { number: -1 - number };
+    batch.onAnswer = ({ error }) => this.#world.mark(`forged batch ${error}`);
+    const { node, life } = replica;
+    this.#world.control(CLIENTS, node.nodeId, () => {
+      if (node.life === life) node.whenRunning(() => replica.produce(batch));
+    });
+  }
+
   /** What is on its way arrives all the same. */
   die(): void {
     this.isDone = true;
@@ -121,6 +141,7 @@ export class SimProducer {
   #newEpoch(): void {
     this.#world.mark("producer epoch raised");
     this.#giveUp();
+    this.#taken.length = 0;
     this.producerEpoch++;
     this.#nextSequence = 0;
   }
@@ -168,6 +189,8 @@ export class SimProducer {
     if (error === "NONE") {
       message.isSettled = true;
       this.unsettled.splice(this.unsettled.indexOf(message), 1);
+      this.#taken.push(message);
+      if (this.#taken.length > PRODUCER_WINDOW) this.#taken.shift();
       return this.#sendDue();
     }
     if (error === "INVALID_PRODUCER_EPOCH") {

@@ -402,8 +402,8 @@ export class SimReplica implements WatchedReplica {
   // --- as a leader
 
   produce(batch: SimBatch): void {
-    const { recordCount, acks, producerId, producerEpoch, baseSequence, isResent } = batch;
-    const sequence = { producerId, producerEpoch, baseSequence, isResent };
+    const { recordCount, acks, producerId, producerEpoch, baseSequence, crc, isResent } = batch;
+    const sequence = { producerId, producerEpoch, baseSequence, crc, isResent };
     this.step({ kind: "produce", token: batch, recordCount, acks, leaderEpoch: -1, ...sequence });
   }
 

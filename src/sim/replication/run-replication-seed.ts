@@ -49,6 +49,7 @@ export const NAMED_REPLICATION_STATES = [
   "answer OUT_OF_ORDER_SEQUENCE_NUMBER",
   "answer INVALID_PRODUCER_EPOCH",
   "answer UNKNOWN_PRODUCER_ID",
+  "forged batch SEQUENCE_NUMBER_TAKEN",
   "first batch of a forgotten one",
   "producer epoch raised",
   "producer superseded",

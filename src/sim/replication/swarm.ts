@@ -78,6 +78,8 @@ export interface ReplicationSwarm {
    * epoch that follows it: no request is on its way for as long as ten thousand others take to write.
    */
   readonly producersMax: number;
+  /** Others send batches under the numbers of what was acknowledged. Only where that is never lost or forgotten. 0: nobody does. */
+  readonly forgeMeanMs: number;
   /** The checker looks into the tables of producers; otherwise at what producers are told and what is committed alone. */
   readonly checksTables: boolean;
   // Brokers and the controller.
@@ -105,7 +107,7 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
   if (rng.chance(0.7)) faultMeanMs.unclean = 0;
   const nodes = rng.pick([1, 2, 3, 3, 3, 3, 4, 5]);
   const replicationFactor = rng.chance(0.8) ? nodes : rng.between(1, nodes);
-  return {
+  const drawn = {
     nodes,
     partitions: rng.pick([1, 1, 2, 3]),
     replicationFactor,
@@ -148,4 +150,7 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
     checksTables: true,
     producersMax: rng.chance(0.7) ? PRODUCERS_MAX : rng.pick([1, 2, 3, 4]),
   };
+  const forges = rng.fork("forged batches");
+  const mayForge = drawn.producersMax === PRODUCERS_MAX && faultMeanMs.unclean === 0 && !drawn.goesBeyondAtlas;
+  return { ...drawn, forgeMeanMs: mayForge && forges.chance(0.3) ? forges.pick([50, 300]) : 0 };
 }

@@ -19,6 +19,7 @@ export class Workload {
     const { producersPerPartition, partitions } = world.swarm;
     for (let at = 0; at < producersPerPartition * partitions; at++) this.#open(at % partitions, ++this.#ids);
     if (producersPerPartition > 0) this.#replaceSome();
+    if (world.swarm.forgeMeanMs > 0) this.#forge(rng.fork("forged batches"));
   }
 
   /** Of those that write to this partition, since when the slowest one waits. */
@@ -55,6 +56,13 @@ export class Workload {
     else this.#world.at(this.#rng.below(2_000), () => old.die());
     if (isSame) for (let more = 0; more < 3; more++) old.send(this.#rng);
     this.#open(old.partition, isSame ? old.producerId : ++this.#ids, isSame ? old.producerEpoch + 1 : 0);
+  }
+
+  #forge(rng: Rng): void {
+    const { isQuiet, swarm } = this.#world;
+    if (isQuiet) return;
+    this.#world.at(this.#world.exponential(rng, swarm.forgeMeanMs), () => this.#forge(rng));
+    if (this.#producers.length > 0) rng.pick(this.#producers).forge(rng);
   }
 
   #run(): void {

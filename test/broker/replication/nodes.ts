@@ -236,6 +236,7 @@ export class ReplicatingNode {
         producerId: -1,
         producerEpoch: -1,
         baseSequence: -1,
+        crc: 0,
         isResent: false,
         token: entry,
         recordCount: recordCountAt(batch, 0),

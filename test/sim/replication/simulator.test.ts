@@ -47,7 +47,7 @@ describe("the simulator of partition cores", () => {
     expect(results.some(({ marks }) => marks.has(mark))).toBe(true);
   });
 
-  it.each(["M23", "M23w", "D-15b", "D-15f"])(
+  it.each(["M23", "M23w", "D-15b", "D-15c", "D-15f"])(
     "%s is seen by producers alone, without a look into the tables",
     (mutant) => {
       activateMutants([mutant]);

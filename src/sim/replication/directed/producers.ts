@@ -76,6 +76,19 @@ export const PRODUCER_SCHEDULES: readonly DirectedSchedule[] = [
     },
   },
   {
+    // Others have written under its id before it did: what it sends is not what is there, and it would be told so to the next leader too.
+    mutant: "D-15c",
+    invariants: [23],
+    options: { checksTables: false },
+    play: (stage) => {
+      const [first] = fiveOfOne(stage);
+      stage.node(1).kill();
+      stage.leads(2);
+      stage.forge(2, first as SimBatch);
+      stage.run(100);
+    },
+  },
+  {
     // Its first batch is there, and it is forgotten: sent again to the next leader it looks like that of a new producer.
     mutant: "D-15f",
     invariants: [21],

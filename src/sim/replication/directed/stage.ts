@@ -53,6 +53,7 @@ function quietSwarm(options: Partial<ReplicationSwarm>): ReplicationSwarm {
     refusedChance: 0,
     balanceMs: 0,
     producersMax: PRODUCERS_MAX,
+    forgeMeanMs: 0,
     ...options,
   };
 }
@@ -115,6 +116,17 @@ export class Stage {
     batch.baseSequence = sent.baseSequence;
     batch.isResent = true;
     batch.message = sent.message;
+    this.replica(number).produce(batch);
+    return batch;
+  }
+
+  /** Other records under the numbers of a batch. */
+  forge(number: number, sent: SimBatch): SimBatch {
+    const batch = new SimBatch(this.world.nextBatch(), { recordCount: sent.recordCount, acks: -1 });
+    batch.producerId = sent.producerId;
+    batch.producerEpoch = sent.producerEpoch;
+    batch.baseSequence = sent.baseSequence;
+    batch.message = { number: -1 - (sent.message?.number ?? 0) };
     this.replica(number).produce(batch);
     return batch;
   }
