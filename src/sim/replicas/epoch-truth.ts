@@ -10,7 +10,7 @@ export interface BatchSeen {
   readonly epoch: number;
   readonly sum: number;
   /** Its producer's; undefined: it has none. */
-  readonly numbers?: ProducerFields;
+  readonly numbers?: ProducerFields & { readonly crc: number };
 }
 
 export class EpochTruth {

@@ -1,13 +1,13 @@
 // What each replica must remember of its idempotent producers (invariant 25): worked out from the batches of its log alone, and compared with what its
 // core remembers. And who may append under a name (24): nobody in an epoch below one that a broker has given away.
-import type { ProducerView } from "../../model/producer-table.ts";
+import type { ProducerView, WindowBatch } from "../../model/producer-table.ts";
 import type { BatchSeen } from "./epoch-truth.ts";
 
 const WINDOW = 5;
 
 interface Window {
   epoch: number;
-  batches: { readonly baseSequence: number; readonly baseOffset: number; readonly lastOffset: number }[];
+  batches: WindowBatch[];
 }
 
 /** The last five batches of each producer of one log; not made from the product's own. */
@@ -16,13 +16,13 @@ class Windows {
 
   take({ base, last, numbers }: BatchSeen): void {
     if (numbers === undefined) return;
-    const { producerId, producerEpoch, baseSequence } = numbers;
+    const { producerId, producerEpoch, baseSequence, crc } = numbers;
     let window = this.#windows.get(producerId);
     if (window === undefined || window.epoch !== producerEpoch) {
       window = { epoch: producerEpoch, batches: [] };
       this.#windows.set(producerId, window);
     }
-    window.batches.push({ baseSequence, baseOffset: base, lastOffset: last });
+    window.batches.push({ baseSequence, baseOffset: base, lastOffset: last, crc });
     if (window.batches.length > WINDOW) window.batches.shift();
   }
 
@@ -43,7 +43,7 @@ class Windows {
 function textOf(epoch: number | undefined, batches: Window["batches"] | ProducerView["batches"]): string {
   if (epoch === undefined) return "nothing";
   const each = batches.map(
-    ({ baseSequence, baseOffset, lastOffset }) => `${baseSequence} at ${baseOffset}..${lastOffset}`,
+    ({ baseSequence, baseOffset, lastOffset, crc }) => `${baseSequence} at ${baseOffset}..${lastOffset} (${crc})`,
   );
   return `epoch ${epoch} (${each.join(", ")})`;
 }

@@ -6,9 +6,9 @@ import type { MetadataImage, PartitionImage, TopicImage } from "../../metadata/i
 import {
   baseOffsetAt,
   batchSizeAt,
-  crcAt,
   lastOffsetAt,
   leaderEpochAt,
+  crcAt,
   producerAt,
   producerIdAt,
 } from "../../model/batch-header.ts";
@@ -436,7 +436,9 @@ export class ReplicaWatch {
 
 /** Of a batch with a producer. */
 function numbersAt(bytes: Uint8Array, at: number): Pick<BatchSeen, "numbers"> {
-  return producerIdAt(bytes, at) < 0 ? NO_NUMBERS : { numbers: producerAt(bytes, at) };
+  return producerIdAt(bytes, at) < 0
+    ? NO_NUMBERS
+    : { numbers: { ...producerAt(bytes, at), crc: crcAt(bytes, at) | 0 } };
 }
 
 function keyOf(topicId: TopicId, partition: number): string {

@@ -13,11 +13,11 @@ function batch(base: number, sequence: number, { id = 7, epoch = 0 } = {}): Batc
     last: base,
     epoch: 0,
     sum: 0,
-    numbers: { producerId: id, producerEpoch: epoch, baseSequence: sequence },
+    numbers: { producerId: id, producerEpoch: epoch, baseSequence: sequence, crc: 0 },
   };
 }
 function view(producerId: number, sequences: readonly (readonly [number, number])[], producerEpoch = 0): ProducerView {
-  const batches = sequences.map(([baseSequence, at]) => ({ baseSequence, baseOffset: at, lastOffset: at }));
+  const batches = sequences.map(([baseSequence, at]) => ({ baseSequence, baseOffset: at, lastOffset: at, crc: 0 }));
   return { producerId, producerEpoch, batches };
 }
 function watching(...batches: readonly BatchSeen[]): ProducerWatch {
