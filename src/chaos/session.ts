@@ -115,7 +115,7 @@ class Session {
     return {
       nodes: plan.nodes,
       directory: join(directory, "cluster"),
-      settings: plan.settings,
+      settings: { ...plan.settings, ...needs.settings },
       keepFiles: true,
       onExit: (nodeId, { signal }) => {
         if (signal === null) history.record({ type: "stopped", node: `node-${nodeId}` });

@@ -5,6 +5,10 @@ import { PAUSE_KINDS } from "./pause.ts";
 import { PROXY_KINDS } from "./proxy-kinds.ts";
 import { BEHIND_KINDS } from "./behind.ts";
 import { ORDERED_KINDS } from "./ordered.ts";
+import { CLOCK_KINDS } from "./clock.ts";
+import { DISK_KINDS } from "./disk.ts";
+import { POWER_KINDS } from "./power.ts";
+import { SPACE_KINDS } from "./space.ts";
 import type { FaultKind } from "./types.ts";
 
 export const FAULT_KINDS: readonly FaultKind[] = [
@@ -14,6 +18,10 @@ export const FAULT_KINDS: readonly FaultKind[] = [
   ...PAUSE_KINDS,
   ...NETWORK_KINDS,
   ...PROXY_KINDS,
+  ...POWER_KINDS,
+  ...DISK_KINDS,
+  ...SPACE_KINDS,
+  ...CLOCK_KINDS,
 ];
 
 export function faultKind(name: string): FaultKind | undefined {

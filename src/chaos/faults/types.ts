@@ -33,6 +33,8 @@ export interface ClusterNeeds {
   readonly mounts?: "tmpfs" | "loop";
   /** Bytes of each mount. */
   readonly mountBytes?: number;
+  /** Configuration keys of every node, over those of the plan. */
+  readonly settings?: Readonly<Record<string, string | number>>;
 }
 
 export interface ActiveFault {

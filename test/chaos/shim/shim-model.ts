@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createRng, type Rng } from "../../../src/base/rng.ts";
 import type { Choices } from "../../../src/chaos/shim/choices.ts";
 import { createChecksum } from "../../../src/platform/checksum.ts";
-import { type CrashChoices, DiskImage, type Fate, type FileNode } from "../../../src/sim/disk-image.ts";
+import { type CrashChoices, type DiskImage, type Fate, type FileNode } from "../../../src/sim/disk-image.ts";
 import { bytesOf, type Step } from "./writer.ts";
 
 const checksum = createChecksum();
