@@ -1,11 +1,14 @@
 // What can be injected on this machine. Each probe really tries, and says why when it cannot.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { distDirectory } from "./build.ts";
 import type { NodeMount } from "./cluster-types.ts";
 import { noNetworks } from "./faults/network-place.ts";
+import { processState } from "./faults/pause.ts";
 import { mountFor } from "./mounts.ts";
 import { prepareShim } from "./shim/setup.ts";
 
@@ -31,6 +34,9 @@ export interface Capability {
 }
 
 export type Capabilities = ReadonlyMap<CapabilityName, Capability>;
+
+const STOPPED_WITHIN_MS = 5_000;
+const LOOK_AGAIN_MS = 5;
 
 interface Probe {
   readonly says: string;
@@ -75,18 +81,20 @@ export function missingOf(needs: readonly CapabilityName[], capabilities: Capabi
   });
 }
 
-function noSignals(): string | undefined {
+async function noSignals(): Promise<string | undefined> {
   if (process.platform !== "linux") return `no /proc on ${process.platform}`;
-  const child = spawnSync(
-    "sh",
-    ["-c", "sleep 30 & kill -STOP $!; sed -n 's/^State:.//p' /proc/$!/status; kill -9 $!"],
-    {
-      encoding: "utf8",
-    },
-  );
-  return child.stdout.startsWith("T") || child.stdout.startsWith("t")
-    ? undefined
-    : `SIGSTOP does not stop: ${child.stdout}${child.stderr}`;
+  const child = spawn("sleep", ["60"], { stdio: "ignore" });
+  try {
+    await once(child, "spawn");
+    child.kill("SIGSTOP");
+    const untilMs = performance.now() + STOPPED_WITHIN_MS;
+    while (processState(child.pid ?? 0) !== "T")
+      if (performance.now() > untilMs) return "SIGSTOP does not stop a process";
+      else await sleep(LOOK_AGAIN_MS);
+    return undefined;
+  } finally {
+    child.kill("SIGKILL");
+  }
 }
 
 function noCompiler(directory: string): string | undefined {

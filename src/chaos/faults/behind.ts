@@ -1,9 +1,10 @@
 // Followers whose disks are slow lose power together with a leader that dies, and are back before it: what they said to have, they must have synced.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Rng } from "../../base/rng.ts";
-import type { ChaosNode } from "../cluster-types.ts";
+import { DROP_ALL } from "../shim/choices.ts";
 import { dies } from "./ordered.ts";
-import { faultEvent, listed, startAll, targetsOf } from "./parts.ts";
+import { listed, startAll, targetsOf } from "./parts.ts";
+import { losePowerOf } from "./power.ts";
+import { SHIM_NEEDS } from "./shim-parts.ts";
 import type { ActiveFault, FaultKind } from "./types.ts";
 
 /** One sync of a follower. */
@@ -12,8 +13,8 @@ const SLOW_MS = 2_000;
 
 export const POWER_LOSS_BEHIND: FaultKind = {
   name: "power-loss-behind",
-  says: "all other nodes sync slowly, then lose power while the target dies, and are back before it",
-  needs: ["signals", "compiler", "preload"],
+  says: "all other nodes sync slowly, then lose power and all they had not synced while the target dies, and are back before it",
+  needs: ["signals", ...SHIM_NEEDS],
   cluster: { shim: true },
   tolerates: "nothing",
   async inject(cluster, target, rng, history): Promise<ActiveFault> {
@@ -24,8 +25,10 @@ export const POWER_LOSS_BEHIND: FaultKind = {
     await Promise.all([...dying.map((node) => dies(node, history)), ...others.map((node) => node.kill())]);
     const losses: string[] = [];
     for (const node of others) {
-      losses.push(await losePower(node, rng));
-      history(faultEvent(node.nodeId, "power loss"));
+      node.shim?.clear();
+      // Nothing that was not synced reached the disk: what a power loss may do at its worst.
+      const { pending, dropped } = await losePowerOf(node, rng, history, DROP_ALL);
+      losses.push(`node ${node.nodeId}: ${dropped} of ${pending} unsynced operations dropped`);
     }
     await startAll(others);
     return {
@@ -35,13 +38,5 @@ export const POWER_LOSS_BEHIND: FaultKind = {
     };
   },
 };
-
-async function losePower({ shim, nodeId }: ChaosNode, rng: Rng): Promise<string> {
-  if (shim === undefined) throw new Error(`node ${nodeId} has no shim`);
-  shim.clear();
-  const { pending, dropped, torn, problems } = await shim.powerLoss(rng);
-  if (problems.length > 0) throw new Error(`power loss of node ${nodeId}: ${problems.join("; ")}`);
-  return `node ${nodeId}: ${dropped} of ${pending} operations not synced dropped, ${torn} torn`;
-}
 
 export const BEHIND_KINDS: readonly FaultKind[] = [POWER_LOSS_BEHIND];

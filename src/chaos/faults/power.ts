@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rng } from "../../base/rng.ts";
 import type { ChaosNode } from "../cluster-types.ts";
+import type { Choices } from "../shim/choices.ts";
 import type { PowerLoss } from "../shim/control.ts";
 import { allOf, faultEvent, listed, startAll, targetsOf } from "./parts.ts";
 import { SHIM_NEEDS, shimOf } from "./shim-parts.ts";
@@ -14,8 +15,8 @@ const NEXT_LOSS_MS = { low: 30, high: 900 } as const;
 const LOSSES = { low: 3, high: 5 } as const;
 
 /** The node is down. Rejects when the journal and the disk do not agree: then nothing that is found afterwards means anything. */
-export async function losePowerOf(node: ChaosNode, rng: Rng, history: History): Promise<PowerLoss> {
-  const loss = await shimOf(node).powerLoss(rng);
+export async function losePowerOf(node: ChaosNode, rng: Rng, history: History, choices?: Choices): Promise<PowerLoss> {
+  const loss = await shimOf(node).powerLoss(rng, choices);
   history(faultEvent(node.nodeId, "power loss"));
   if (loss.problems.length > 0)
     throw new Error(`power loss of node ${node.nodeId}: ${loss.problems.slice(0, 3).join("; ")}`);

@@ -4,7 +4,7 @@
 // The file is 4 KiB of 64-bit little-endian slots. src/chaos/shim/preload.c names the same slots; a test compares them.
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import type { Rng } from "../../base/rng.ts";
-import { randomChoices } from "./choices.ts";
+import { type Choices, randomChoices } from "./choices.ts";
 import { losePower, type PowerLoss } from "./power-loss.ts";
 import { forgetUndo } from "./undo-files.ts";
 
@@ -65,7 +65,7 @@ export interface ShimControl {
   clear(): void;
   counters(): ShimCounters;
   /** The process must be dead. Takes back a random part of what it had not synced; what is left counts as synced. */
-  powerLoss(rng: Rng): Promise<PowerLoss>;
+  powerLoss(rng: Rng, choices?: Choices): Promise<PowerLoss>;
   /** All that is on the disk counts as synced: to be called, while the process is down, after files were changed behind its back. */
   settle(): Promise<void>;
   close(): void;
@@ -204,13 +204,13 @@ class FileControl implements ShimControl {
     return Object.fromEntries(counted) as unknown as ShimCounters;
   }
 
-  async powerLoss(rng: Rng): Promise<PowerLoss> {
+  async powerLoss(rng: Rng, choices: Choices = randomChoices(rng)): Promise<PowerLoss> {
     const { dataDir, undoDir, noUndo } = this.#paths;
     if (undoDir === undefined) throw new Error(`no power loss of ${dataDir}: ${noUndo ?? "no undo journal"}`);
     const { undoLost, unsupported } = this.counters();
     if (undoLost + unsupported > 0)
       throw new Error(`no power loss of ${dataDir}: ${undoLost} operations not recorded, ${unsupported} not supported`);
-    return losePower({ dataDir, undoDir }, randomChoices(rng));
+    return losePower({ dataDir, undoDir }, choices);
   }
 
   async settle(): Promise<void> {
