@@ -24,8 +24,8 @@ interface Known {
   readonly end: number;
   /** Who said so; undefined: the controller. */
   readonly from: BrokerConnection | undefined;
-  /** Until then it is fresh enough for who is content with it. */
-  nextLookMs: number;
+  /** When it was asked for last: it may be fresh enough for who is content with it. */
+  lookedMs: number;
 }
 
 interface Told {
@@ -41,6 +41,8 @@ const OLD_ANSWERS_MAX = 4;
 const FIRST_TRY_MS = 1_000;
 /** What is known and leads on is asked for anew after this. */
 const AGE_MAX_MS = 15_000;
+/** The same, for who is never answered (acks 0): all that is sent to a leader of before is lost meanwhile. */
+const UNTOLD_AGE_MAX_MS = 1_000;
 /** For the controller to confirm that a topic does not exist. */
 const CONFIRM_TIMEOUT_MS = 5_000;
 /** Topics known not to exist that are remembered. */
@@ -92,12 +94,15 @@ export class MetadataCache {
     return this.refresh(name);
   }
 
-  /** For who goes on working with a leader, which may not know that it is none any more. Asks another broker once in a while. */
-  keepFresh(name: string, leader: BrokerLink): void {
+  /**
+   * For who goes on working with a leader, which may not know that it is none any more; not `isAnswered`: or may know it and never say so. Asks another
+   * broker once in a while.
+   */
+  keepFresh(name: string, leader: BrokerLink, isAnswered = true): void {
     const known = this.#topics.get(name);
-    const { alarms } = this.#context;
-    if (known === undefined || known.nextLookMs > alarms.nowMs()) return;
-    known.nextLookMs = alarms.nowMs() + AGE_MAX_MS;
+    const nowMs = this.#context.alarms.nowMs();
+    if (known === undefined || known.lookedMs + (isAnswered ? AGE_MAX_MS : UNTOLD_AGE_MAX_MS) > nowMs) return;
+    known.lookedMs = nowMs;
     this.refreshElsewhere(name, leader).catch(() => undefined);
   }
 
@@ -182,8 +187,8 @@ export class MetadataCache {
       if (topic.error === "UNKNOWN_TOPIC_OR_PARTITION") missing.push(name);
       else if (topic.error !== "NONE") errors.set(name, new OttlaError(topic.error, refusalText(topic)));
       else {
-        const nextLookMs = this.#context.alarms.nowMs() + AGE_MAX_MS;
-        this.#topics.set(name, { topic: merged(known?.topic, topic), end, from, nextLookMs });
+        const lookedMs = this.#context.alarms.nowMs();
+        this.#topics.set(name, { topic: merged(known?.topic, topic), end, from, lookedMs });
         this.#absent.delete(name);
       }
     }

@@ -314,6 +314,7 @@ export class Sender {
     const error = connection.tell(API.PRODUCE, request, bodies);
     for (const batch of batches) {
       if (error === undefined) {
+        this.#context.metadata.keepFresh(batch.lane.topic, target.link, false);
         this.#waits.heard(batch.lane);
         this.#finish(batch, { kind: "appended", baseOffset: undefined });
       } else {

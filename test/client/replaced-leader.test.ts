@@ -164,3 +164,24 @@ describe("a leader that is cut off from all but clients", () => {
     await time.until(reading);
   });
 });
+
+describe("a leader of before that is never to answer (acks 0)", () => {
+  it("is left a second after metadata say so, by who asks another broker once a second at most", async () => {
+    const { time, first, second, third, client, lead } = await setUp();
+    const producer = client.producer({ acks: 0, lingerMs: 0 });
+    const send = async (value: string) => {
+      await time.until(producer.send("t", { partition: 0, value }));
+      await time.pass(100);
+    };
+    const before = asked([first, second, third]);
+    for (let count = 0; count < 50; count++) await send("a");
+    expect(asked([first, second, third]) - before).toBeLessThanOrEqual(6);
+    lead(1);
+    const arrivedBefore = first.of(API.PRODUCE).length;
+    for (let count = 0; count < 13; count++) await send("b");
+    expect(first.of(API.PRODUCE).length).toBeGreaterThan(arrivedBefore);
+    const ofOld = second.of(API.PRODUCE).length;
+    for (let count = 0; count < 20; count++) await send("c");
+    expect(second.of(API.PRODUCE)).toHaveLength(ofOld);
+  });
+});
