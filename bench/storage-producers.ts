@@ -68,7 +68,7 @@ function append(log: ReplicaLog, options: { batch: Uint8Array; round: number; is
     const producer = { producerId: round % PRODUCERS, producerEpoch: 0, baseSequence: Math.floor(round / PRODUCERS) };
     setProducer(batch, producer);
     sealBatch(batch, deps.checksum);
-    log.producers.observe({ ...producer, baseOffset, lastOffset: baseOffset });
+    log.producers.observe({ ...producer, baseOffset, lastOffset: baseOffset, crc: round | 0 });
   } else log.producers.advance(baseOffset + 1);
   log.append(batch, baseOffset, 0 as LeaderEpoch);
 }

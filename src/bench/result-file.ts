@@ -1,5 +1,5 @@
 // Reads a result file strictly: an unknown or missing field, a figure that is no number or another version is refused by name.
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { OttlaError } from "../model/errors.ts";
 import { type BenchResult, RESULT_VERSION } from "./result.ts";
@@ -100,8 +100,4 @@ export function readResult(file: string): BenchResult {
 
 export function resultText(result: BenchResult): string {
   return `${JSON.stringify(result, null, 1)}\n`;
-}
-
-export function writeResult(file: string, result: BenchResult): void {
-  writeFileSync(file, resultText(result));
 }

@@ -69,6 +69,7 @@ async function runOn(target: Target, spec: RunSpec, options: RunOptions): Promis
     durationMs,
     signal,
     onStart: () => {
+      options.note(`  measuring for ${durationMs / 1000} s`);
       before = usageOfBrokers(target);
       watch.start();
     },

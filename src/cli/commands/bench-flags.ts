@@ -1,12 +1,12 @@
 // Flags of `ottla bench produce|consume|e2e|soak`, checked before anything is started.
-import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
-import { dirname, extname, resolve } from "node:path";
+import { statfsSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import type { LoadAcks, LoadVerb } from "../../bench/load/types.ts";
 import { STAMP_BYTES } from "../../bench/load/payload.ts";
 import { RUNS_MAX, type RunSpec, specsOf, type Sweep } from "../../bench/sweep.ts";
 import { isNamed } from "../client.ts";
 import type { GlobalFlags } from "../output.ts";
+import { directoryOf, outsOf } from "./bench-out.ts";
 import { humanBytes, parseDuration, parseInteger, parseSize, UsageError } from "../values.ts";
 
 export type BenchVerb = LoadVerb | "soak";
@@ -86,8 +86,8 @@ export function benchPlan(verb: BenchVerb, flags: BenchFlags & GlobalFlags): Ben
     topic: flags.topic,
     fillBytes: parseSize(flags.fill ?? "0", "--fill"),
     limitBytes: parseSize(flags.limitBytes, "--limit-bytes"),
-    directory: directoryOf(flags),
-    outs: outsOf(flags),
+    directory: directoryOf(flags.dir),
+    outs: outsOf(flags.out),
     ownNodes,
     replicationFactor:
       flags.replicationFactor === undefined
@@ -164,34 +164,6 @@ function windowOf({ window }: BenchFlags, durationMs: number): number {
 function clientsOf({ clients }: BenchFlags): number {
   if (clients !== undefined) return parseInteger(clients, "--clients", { min: 1, max: CLIENTS_MAX });
   return Math.max(2, Math.min(CLIENTS_MAX, availableParallelism() >> 1));
-}
-
-function directoryOf({ dir }: BenchFlags): string {
-  const directory = resolve(dir ?? tmpdir());
-  refuseUnwritable(directory, "--dir");
-  return directory;
-}
-
-function outsOf({ out = [] }: BenchFlags): string[] {
-  return out.map((file) => {
-    if (![".json", ".html"].includes(extname(file)))
-      throw new UsageError(`--out takes a file that ends in .json or .html, not "${file}"`);
-    if (existsSync(file) && statSync(file).isDirectory()) throw new UsageError(`--out ${file}: it is a directory`);
-    refuseUnwritable(dirname(resolve(file)), "--out");
-    return file;
-  });
-}
-
-/** Said before an hour of measuring, not after. */
-function refuseUnwritable(directory: string, what: string): void {
-  try {
-    if (!statSync(directory).isDirectory()) throw new UsageError(`${what}: ${directory} is no directory`);
-    accessSync(directory, constants.W_OK);
-  } catch (thrown) {
-    if (thrown instanceof UsageError) throw thrown;
-    const reason = (thrown as NodeJS.ErrnoException).code === "ENOENT" ? "does not exist" : "cannot be written to";
-    throw new UsageError(`${what}: the directory ${directory} ${reason}`);
-  }
 }
 
 /** A schedule says what it writes; brokers of its own write it here. */

@@ -1,9 +1,6 @@
 // ottla bench produce|consume|e2e|soak: finds or starts brokers, says how long it takes, measures, prints a table. Ctrl-C prints what was measured so far.
 import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { renderReport } from "../../bench/report/report.ts";
 import type { BenchResult, BenchRun } from "../../bench/result.ts";
-import { writeResult } from "../../bench/result-file.ts";
 import { runSession, type Session } from "../../bench/session.ts";
 import { soakVerdict } from "../../bench/soak.ts";
 import { runningTarget, startTarget, type Target } from "../../bench/target.ts";
@@ -14,10 +11,10 @@ import { withClient } from "../client.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { ottlaCommand } from "../self.ts";
 import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { counted, UsageError } from "../values.ts";
 import { type BenchFlags, type BenchPlan, type BenchVerb, benchPlan } from "./bench-flags.ts";
+import { commandLine, writeOuts } from "./bench-out.ts";
 import { benchTable, errorsText, runLine } from "./bench-table.ts";
 
 export const benchOf =
@@ -135,18 +132,11 @@ function wordedDuration(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
 }
 
-const quoted = (text: string) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-const commandLine = () => [ottlaCommand(), ...process.argv.slice(2).map(quoted)].join(" ");
-
 function tell({ verb, outs }: BenchPlan, { result }: Session, output: Output): void {
   if (output.isJson) output.json(`bench.${verb}`, { ...result });
   else output.table(benchTable(result));
   tellRemarks(result.runs, output);
-  for (const file of outs) {
-    if (file.endsWith(".json")) writeResult(file, result);
-    else writeFileSync(file, renderReport([result]));
-    output.note(`written: ${file}`);
-  }
+  writeOuts(outs, result, output);
 }
 
 /** What holds of all runs is said once. */
