@@ -131,7 +131,7 @@ class FaultRun {
       lingerMs: 0,
       batchBytes: 65_536,
       compression: "none",
-      deliveryTimeoutMs: 120_000,
+      deliveryTimeoutMs: 60_000,
       requestTimeoutMs: 30_000,
       isNamed: false,
       outstandingMax: OUTSTANDING_MAX,
@@ -199,13 +199,13 @@ class FaultRun {
 }
 
 function clusterOptions({ kind, settings, directory }: FaultRunParts): ClusterOptions {
-  const { place, shim, mounts, mountBytes } = kind.cluster ?? {};
+  const { place, shim, mounts, mountBytes, settings: needed } = kind.cluster ?? {};
   const nodeIds = Array.from({ length: settings.nodes }, (_, index) => index + 1);
   return {
     nodes: settings.nodes,
     directory: join(directory, "cluster"),
     // Leaders stay where a round puts them.
-    settings: { "auto.leader.rebalance.enable": "false" },
+    settings: { "auto.leader.rebalance.enable": "false", ...needed },
     ...(place === undefined ? {} : { place }),
     ...(shim === undefined ? {} : { shim }),
     ...(mounts === undefined
