@@ -316,19 +316,19 @@ static void compact(struct journal *journal, uint64_t bytes) {
   journal->bytes -= bytes;
 }
 
-// A sync that began when the journal ended at `end` has succeeded.
+// A sync that began when the journal ended at `end` has succeeded. Said first where it takes more than one step to act on it: killed in
+// between, a name whose file is gone from the attic must count as settled.
 static void settle(const struct stat *stat, uint64_t end, uint64_t mark) {
   uint64_t ino = stat->st_ino;
   struct journal *journal = journal_of(ino);
   if (!journal || journal->bytes == 0 || end <= journal->base) return;
   uint64_t settled = end - journal->base;
-  if (!journal->is_sticky && S_ISDIR(stat->st_mode)) release_names(ino, settled);
-  if (journal->is_sticky) note_mark(ino, SYNC, mark, 0);
-  else if (settled == journal->bytes) drop_journal(ino);
-  else {
-    note_mark(ino, SYNC, mark, 0);
-    if (settled >= COMPACT_BYTES) compact(journal, settled);
-  }
+  int is_all = settled == journal->bytes, is_directory = S_ISDIR(stat->st_mode);
+  if (journal->is_sticky || !is_all || is_directory) note_mark(ino, SYNC, mark, 0);
+  if (journal->is_sticky) return;
+  if (is_directory) release_names(ino, settled);
+  if (is_all) drop_journal(ino);
+  else if (settled >= COMPACT_BYTES) compact(journal, settled);
 }
 
 // What a process before this one left: its journals are gone on with, without what it was killed in.
