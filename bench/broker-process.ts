@@ -1,20 +1,13 @@
-// A real broker process for a benchmark: started on a free port in a fresh directory, killed and wiped afterwards.
+// A real broker process for a benchmark: started on a free port in a fresh directory, killed and wiped afterwards. Nobody waits until it is ready:
+// that is part of what some of them measure.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { drawFreePorts } from "../src/cli/free-ports.ts";
+import { NODE_HEAP } from "../src/cli/node-child.ts";
 import { withTemporaryDirectory } from "./harness.ts";
 
 const MAIN = join(import.meta.dirname, "../dist/cli/main.js");
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 export interface BrokerProcess {
   readonly address: string;
@@ -44,9 +37,15 @@ export function withBrokerProcesses<T>(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<T> {
   return withTemporaryDirectory(async (root) => {
-    const plans: NodePlan[] = [];
-    for (let id = 1; id <= count; id++)
-      plans.push({ id, address: `127.0.0.1:${await freePort()}`, directory: join(root, `node-${id}`), settings });
+    const ports = await drawFreePorts(count);
+    const plans = ports.map(
+      (port, index): NodePlan => ({
+        id: index + 1,
+        address: `127.0.0.1:${port}`,
+        directory: join(root, `node-${index + 1}`),
+        settings,
+      }),
+    );
     const voters = plans.map(({ id, address }) => `${id}@${address}`).join(",");
     const quorum: Record<string, string> = count === 1 ? {} : { "controller.quorum.voters": voters };
     const nodes = plans.map((plan) => startNode({ ...plan, settings: { ...quorum, ...plan.settings } }));
@@ -67,8 +66,7 @@ function startNode({ id, address, directory, settings }: NodePlan): {
 } {
   const flags = Object.entries(settings).flatMap(([key, value]) => ["-X", `${key}=${value}`]);
   const place = ["--node-id", String(id), "--data-dir", directory, "--listeners", `ws://${address}`];
-  // The heap's size is as the launcher and the installed command set it.
-  const args = ["--initial-old-space-size=128", MAIN, "server", "start", ...place, ...flags];
+  const args = [...NODE_HEAP, MAIN, "server", "start", ...place, ...flags];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {

@@ -2,8 +2,9 @@
 // Machines are shared and noisy, so the figure to judge by is the ratio to a baseline of the same round.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { median } from "../src/bench/median.ts";
 
 export interface Variant {
   readonly name: string;
@@ -34,14 +35,6 @@ export function missesItsBound(row: Summary | BoundedSummary): boolean {
   return "most" in row && row.most !== undefined && row.median > row.most;
 }
 
-export function median(samples: readonly number[]): number {
-  const sorted = [...samples].sort((left, right) => left - right);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1
-    ? (sorted[middle] ?? Number.NaN)
-    : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
-}
-
 export function summarise(name: string, unit: string, samples: readonly number[]): Summary {
   return { name, unit, median: median(samples), min: Math.min(...samples), max: Math.max(...samples), samples };
 }
@@ -62,27 +55,6 @@ export async function interleave(variants: readonly Variant[], rounds: number): 
 /** Round by round the figure over the baseline's. */
 export function ratios(samples: readonly number[], baseline: readonly number[]): number[] {
   return samples.map((figure, round) => figure / (baseline[round] ?? Number.NaN));
-}
-
-export function machine(): Record<string, string | number> {
-  return {
-    node: process.version,
-    cpu: cpus()[0]?.model ?? "unknown",
-    cores: cpus().length,
-    kernel: execFileSync("uname", ["-r"], { encoding: "utf8" }).trim(),
-    commit: commit(),
-  };
-}
-
-function commit(): string {
-  try {
-    return execFileSync("git", ["rev-parse", "--short", "HEAD"], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    }).trim();
-  } catch {
-    return "unknown";
-  }
 }
 
 /** Writes back and drops the page cache where the system allows it; says whether it did. */

@@ -5,7 +5,8 @@ import { parseArgs } from "node:util";
 import { benchMemory } from "./big-file.ts";
 import { benchClient } from "./client.ts";
 import { benchCodec } from "./codec.ts";
-import { type BoundedSummary, machine, missesItsBound, printTable, type Summary } from "./harness.ts";
+import { commit, machine } from "../src/bench/machine.ts";
+import { type BoundedSummary, missesItsBound, printTable, type Summary } from "./harness.ts";
 import { benchProduce } from "./produce.ts";
 import { benchReplication } from "./replication.ts";
 import { benchStartUp } from "./start-up.ts";
@@ -44,7 +45,10 @@ for (const name of names) {
 }
 printTable(rows);
 if (flags.json !== undefined)
-  writeFileSync(flags.json, `${JSON.stringify({ machine: machine(), rounds, scale, rows }, null, 2)}\n`);
+  writeFileSync(
+    flags.json,
+    `${JSON.stringify({ machine: { ...machine(), commit: commit() }, rounds, scale, rows }, null, 2)}\n`,
+  );
 const missed = rows.filter(missesItsBound);
 if (flags.check && missed.length > 0) {
   process.stderr.write(`out of bounds: ${missed.map((row) => row.name.trim()).join(", ")}\n`);

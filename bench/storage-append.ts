@@ -7,7 +7,8 @@ import { assignOffsets, recordCountAt } from "../src/model/record-batch.ts";
 import { RecordBatchBuilder } from "../src/model/records.ts";
 import { openLogStore } from "../src/storage/log-store.ts";
 import type { ReplicaLog, StorageDeps, StoreListener } from "../src/storage/types.ts";
-import { interleave, median, ratios, withTemporaryDirectory } from "./harness.ts";
+import { median } from "../src/bench/median.ts";
+import { interleave, ratios, withTemporaryDirectory } from "./harness.ts";
 import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
 import { rawAppend } from "./raw-append.ts";
 

@@ -9,7 +9,8 @@ import { RecordBatchBuilder } from "../src/model/records.ts";
 import { openLogStore } from "../src/storage/log-store.ts";
 import { LogStoreImpl } from "../src/storage/store.ts";
 import type { ReplicaLog } from "../src/storage/types.ts";
-import { interleave, median, withTemporaryDirectory } from "./harness.ts";
+import { median } from "../src/bench/median.ts";
+import { interleave, withTemporaryDirectory } from "./harness.ts";
 import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
 
 const [LOGS = 1000, BATCHES = 150, ROUNDS = 3] = process.argv.slice(2).map(Number);

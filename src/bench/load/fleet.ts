@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { OttlaError } from "../../model/errors.ts";
 import { CommandFailure } from "../../cli/failure.ts";
+import { NODE_HEAP } from "../../cli/node-child.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { machineMs } from "../../chaos/machine-clock.ts";
 import { type Outcome, Tally } from "./tally.ts";
@@ -52,7 +53,10 @@ class Member {
 
   constructor(plan: LoadPlan, onMessage: (message: FromLoad) => void, onFailure: (error: Error) => void) {
     this.#plan = plan;
-    this.child = fork(entryPath(), [], { stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    this.child = fork(entryPath(), [], {
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+      execArgv: [...process.execArgv, ...NODE_HEAP],
+    });
     this.child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#log = (this.#log + text).slice(-STDERR_KEPT);
     });
