@@ -1,12 +1,22 @@
-// Takes the planted bugs out of a built tree before it is published: every `mutant("...")` becomes `false`, the imports of
-// the switch go, and so does the switch itself. Fails when a use remains. sim/ is not published and stays as it is.
+// Takes the planted bugs and the failpoints out of a built tree before it is published: every `mutant("...")` becomes `false`, every
+// `failpoint("...")` `undefined`, the imports of these switches go, and so does the one of planted bugs itself. Fails when a use remains. sim/ is
+// not published and stays as it is.
 //   tsx scripts/strip-mutants.ts <dist folder>
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import ts from "typescript";
 
-const SWITCH = "mutant";
-const SWITCH_MODULE = /(^|\/)base\/mutant\.js$|^\.\/mutant\.js$/;
+interface Switch {
+  readonly module: RegExp;
+  readonly becomes: string;
+}
+
+const SWITCHES: ReadonlyMap<string, Switch> = new Map([
+  ["mutant", { module: /(^|\/)base\/mutant\.js$|^\.\/mutant\.js$/, becomes: "false" }],
+  ["failpoint", { module: /(^|\/)base\/failpoint\.js$|^\.\/failpoint\.js$/, becomes: "undefined" }],
+]);
+/** Where a switch is made, or asked for by what breaks real processes. */
+const KEPT = [join("base", "mutant.js"), join("base", "failpoint.js"), join("chaos", "planted-bugs.js")];
 
 interface Edit {
   readonly start: number;
@@ -29,18 +39,29 @@ export function stripMutants(path: string, source: string): string {
 
 function editFor(file: ts.SourceFile, node: ts.Node): Edit | undefined {
   const replace = (text: string): Edit => ({ start: node.getStart(file), end: node.getEnd(), text });
-  if (ts.isImportDeclaration(node) && SWITCH_MODULE.test((node.moduleSpecifier as ts.StringLiteral).text))
-    return replace("");
-  if (isSwitchCall(node)) return replace("false");
-  if (!ts.isIdentifier(node) || node.text !== SWITCH || isMemberName(node)) return undefined;
+  if (ts.isImportDeclaration(node) && importsSwitch(node)) return replace("");
+  const called = calledSwitch(node);
+  if (called !== undefined) return replace(called.becomes);
+  if (!ts.isIdentifier(node) || !SWITCHES.has(node.text) || isMemberName(node)) return undefined;
   const { line } = file.getLineAndCharacterOfPosition(node.getStart(file));
-  throw new Error(`${file.fileName}:${line + 1}: a planted bug takes one string literal: ${SWITCH}("id")`);
+  throw new Error(
+    `${file.fileName}:${line + 1}: a planted bug or a failpoint takes one string literal: ${node.text}("id")`,
+  );
 }
 
-function isSwitchCall(node: ts.Node): boolean {
-  if (!ts.isCallExpression(node) || !ts.isIdentifier(node.expression) || node.expression.text !== SWITCH) return false;
+/** Of the switch alone: what comes with it is left, and found as a use that remains. */
+function importsSwitch(node: ts.ImportDeclaration): boolean {
+  const bindings = node.importClause?.namedBindings;
+  if (bindings === undefined || !ts.isNamedImports(bindings) || bindings.elements.length !== 1) return false;
+  const name = bindings.elements[0]?.name.text ?? "";
+  return SWITCHES.get(name)?.module.test((node.moduleSpecifier as ts.StringLiteral).text) === true;
+}
+
+function calledSwitch(node: ts.Node): Switch | undefined {
+  if (!ts.isCallExpression(node) || !ts.isIdentifier(node.expression)) return undefined;
   const [id] = node.arguments;
-  return node.arguments.length === 1 && id !== undefined && ts.isStringLiteral(id);
+  const isWhole = node.arguments.length === 1 && id !== undefined && ts.isStringLiteral(id);
+  return isWhole ? SWITCHES.get(node.expression.text) : undefined;
 }
 
 function isMemberName(node: ts.Identifier): boolean {
@@ -59,10 +80,10 @@ function applyEdits(source: string, edits: readonly Edit[]): string {
   return result;
 }
 
-/** Strips a built tree in place; how many files had a planted bug. */
+/** Strips a built tree in place; how many files had a planted bug or a failpoint. */
 export function stripTree(dist: string): number {
   const paths = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter(
-    (path) => path.endsWith(".js") && !path.startsWith(`sim${sep}`) && path !== join("base", "mutant.js"),
+    (path) => path.endsWith(".js") && !path.startsWith(`sim${sep}`) && !KEPT.includes(path),
   );
   let stripped = 0;
   for (const path of paths) {
@@ -72,8 +93,9 @@ export function stripTree(dist: string): number {
     writeFileSync(join(dist, path), result);
     stripped += 1;
   }
-  rmSync(join(dist, "base", "mutant.js"), { force: true });
-  rmSync(join(dist, "base", "mutant.d.ts"), { force: true });
+  // The switch, and the module that real processes load to switch bugs on.
+  for (const name of [join("base", "mutant"), join("chaos", "planted-bugs")])
+    for (const ending of [".js", ".d.ts"]) rmSync(join(dist, name + ending), { force: true });
   // The next build must write everything anew.
   for (const name of readdirSync(dist)) if (name.endsWith(".tsbuildinfo")) rmSync(join(dist, name));
   return stripped;
@@ -82,5 +104,5 @@ export function stripTree(dist: string): number {
 if (import.meta.filename === process.argv[1]) {
   const dist = process.argv[2];
   if (dist === undefined || !existsSync(dist)) throw new Error("usage: tsx scripts/strip-mutants.ts <dist folder>");
-  console.error(`strip-mutants: ${stripTree(dist)} files had planted bugs, none remains`);
+  console.error(`strip-mutants: ${stripTree(dist)} files had planted bugs or failpoints, none remains`);
 }

@@ -1,6 +1,7 @@
 // This broker's own side of the cluster. It registers its incarnation at the controller, waits until its own image has that, stores the broker
 // epoch and confirms it (D-6), and from then on tells the controller that it lives. It finds the controller again when that has moved, registers
 // again when it is told that its epoch has passed, and says goodbye.
+import { failpoint } from "../base/failpoint.ts";
 import { present } from "../base/assert.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { PartitionRef } from "../metadata/partition-decisions.ts";
@@ -305,7 +306,9 @@ export class Membership {
     const broker = quorum.image.broker(self.nodeId);
     if (broker?.incarnationId !== self.incarnationId || broker.brokerEpoch !== brokerEpoch) return RETRY;
     // It is lower than the stored one only after an unsafe recovery of the quorum: then the disk proves itself with what it has.
+    failpoint("broker-epoch-unstored");
     if ((store.brokerEpoch ?? -1) < brokerEpoch) await store.storeBrokerEpoch(brokerEpoch);
+    failpoint("broker-epoch-stored");
     this.#epoch = brokerEpoch;
     this.#isEpochStored = true;
     this.#damage.reset();

@@ -1,6 +1,7 @@
 // Makes the logs and roles of this broker what the metadata says, in its order. What needs no disk happens in the turn in which a record is
 // applied: roles end, followers follow another leader, ISRs change. What needs it goes on partition by partition, all at once: logs are made, epochs
 // opened and then led in, damaged logs begun anew. The logs of a deleted topic go first: another one may have its name. What fails is tried again.
+import { failpoint } from "../base/failpoint.ts";
 import { AssertionFailure, assertNever } from "../base/assert.ts";
 import { Gate } from "../base/gate.ts";
 import { asOttlaError, type OttlaError } from "../model/errors.ts";
@@ -321,6 +322,7 @@ export class TopicReconciler {
     }
     if (this.#place(topicId, index) === undefined) return;
     const log = store.find(topicId, index) ?? (await this.#logGate.run(() => this.#create(topic, index)));
+    failpoint("partition-created");
     const now = this.#place(topicId, index);
     if (now === undefined) return;
     const replica = replicas.open(log, topicLimitsOf(this.#deps.image(), now.topic, this.#defaults));
@@ -365,6 +367,7 @@ export class TopicReconciler {
     replicas.standBy(replica, "NOT_LEADER_OR_FOLLOWER");
     // the epoch is durable before anything is appended in it.
     await log.startEpoch(leaderEpoch);
+    failpoint("leader-epoch-durable");
     if (replica.isDropped || replica.log !== log || replica.damage !== undefined) return;
     replicas.epochOpened(replica, leaderEpoch);
     // It may have been taken again meanwhile; then the next look finds what it is now.

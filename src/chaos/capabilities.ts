@@ -9,6 +9,7 @@ import { distDirectory } from "./build.ts";
 import type { NodeMount } from "./cluster-types.ts";
 import { noNetworks } from "./faults/network-place.ts";
 import { processState } from "./faults/pause.ts";
+import { noFailpoints } from "./faults/failpoint.ts";
 import { mountFor } from "./mounts.ts";
 import { prepareShim } from "./shim/setup.ts";
 
@@ -53,7 +54,7 @@ const PROBES: Readonly<Record<CapabilityName, Probe>> = {
   "loop file system": { says: "small file systems on an image", missing: (directory) => noMount(directory, "loop") },
   "file size limit": { says: "writes that fail with EFBIG", missing: () => noLimit("--fsize=1048576") },
   "descriptor limit": { says: "open that fails with EMFILE", missing: () => noLimit("--nofile=64") },
-  failpoints: { says: "a crash between two steps of a write", missing: () => undefined },
+  failpoints: { says: "a crash between two steps of a write", missing: noFailpoints },
   "planted bugs": { says: "the self-test's broken builds", missing: noPlantedBugs },
 };
 

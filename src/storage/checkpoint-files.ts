@@ -1,5 +1,6 @@
 // What a checkpoint writes, in this order (D-12): segments, indexes and epoch files synced, then their directories, then the image.
 // The superblock comes after all of it; only then may the journals and the image before go.
+import { failpoint } from "../base/failpoint.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { encodeEpochCheckpoint } from "./epoch-checkpoint.ts";
@@ -128,6 +129,7 @@ export async function replaceFile(files: Files, path: string, bytes: Uint8Array)
     await handle.write(0, [bytes]);
     await datasync(handle);
   });
+  failpoint("checkpoint-image-unnamed");
   await files.rename(temporary, path);
 }
 

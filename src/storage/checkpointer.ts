@@ -1,5 +1,6 @@
 // Checkpoints of a running store: end the journal, bring the segments to exactly that point, sync, image, superblock, and only then
 // drop what is old (D-12). Appends go on all the while.
+import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle } from "../ports/files.ts";
@@ -112,16 +113,20 @@ export class Checkpointer {
     // In the turn in which the gate closes: a log that was made since the look before would be in neither this image nor the next journal.
     const logs = mutant("D-12c") ? before : [...host.logs];
     const captures = await this.#seal(logs, generation);
+    failpoint("checkpoint-sealed");
     if (mutant("M19c")) await removeOldJournals(host.checkpointDeps, { generation, evidence: undefined });
     for (const log of logs) host.requestFlush(log);
     const states = await Promise.race([Promise.all(captures), host.stopped]);
     const { nextLogId } = host;
     await this.#withReserve(() => syncLogs(host.checkpointDeps, logs, { isAlone: !host.isRunning }));
+    failpoint("checkpoint-segments-synced");
     await writeProducerImages(host.checkpointDeps, logs, syncsAtOnce(!host.isRunning));
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));
+    failpoint("checkpoint-image-written");
     await this.update({ generation });
+    failpoint("checkpoint-committed");
     await removeOld(host.checkpointDeps, image);
     await removeStaleProducers(host.checkpointDeps, logs);
   }

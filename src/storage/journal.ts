@@ -3,6 +3,7 @@
 // One write is in flight at a time; what is queued meanwhile forms the next group. One fdatasync is in flight at a time beside
 // it and credits only the groups whose write had returned before it was issued. Effects of a log come strictly in order (D-34).
 // A file ends with a SEAL; the next file gets its header only after the old one is wholly synced, so a valid header proves that.
+import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import { EMPTY_BYTES, utf8Encode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
@@ -264,6 +265,7 @@ export class Journal {
   }
 
   #groupWritten(group: Group, sizeBytes: number): void {
+    failpoint("journal-written");
     this.#file.position = group.endPosition;
     this.#risen.written();
     for (const entry of group.entries) {
@@ -303,6 +305,7 @@ export class Journal {
         this.#unsynced = [...groups, ...this.#unsynced];
         break;
       }
+      failpoint("journal-synced");
       if (mutant("D-12")) groups.push(...this.#unsynced.splice(0));
       this.#host.onSynced(this.#clock.monoMs() - startedMs);
       this.#file.place.syncedTo = groups.at(-1)?.endPosition ?? 0;
@@ -332,6 +335,7 @@ export class Journal {
     const rotation = this.#rotation;
     if (this.#failure !== undefined || rotation === undefined) return false;
     const ended = this.#file;
+    failpoint("journal-sealed");
     for (let attempt = 0; ; attempt++) {
       try {
         this.#file = await rotation.open(ended);
@@ -344,6 +348,7 @@ export class Journal {
         if (this.#failure !== undefined) return false;
       }
     }
+    failpoint("journal-created");
     this.#rotation = undefined;
     this.#hasUnmarked = false;
     this.#hasRecords = false;

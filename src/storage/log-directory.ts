@@ -1,4 +1,5 @@
 // Making and removing the directory of a log. The directory says whose it is before the log's CREATE is in the journal (S-2).
+import { failpoint } from "../base/failpoint.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { datasync, isNotFound, isUnreadable, syncDirectory } from "./faults.ts";
@@ -42,6 +43,7 @@ export async function openLogDirectory(
   });
   await syncDirectory(files, directory);
   await syncDirectory(files, root);
+  failpoint("log-directory-made");
 }
 
 async function moveAside(
@@ -73,6 +75,7 @@ export async function removeLogDirectory(
   const deleted = join(root, deletedDirectory(log.topic, log.partition, log.logId));
   await files.rename(join(root, partitionDirectory(log.topic, log.partition)), deleted);
   await syncDirectory(files, root);
+  failpoint("log-directory-renamed");
   await removeTree(files, deleted);
 }
 

@@ -2,6 +2,7 @@
 // disk before anything is written in its place.
 //
 //   start <= syncedEnd <= end; files are contiguous, the first one begins at start, only the last one is written.
+import { failpoint } from "../base/failpoint.ts";
 import { assert, present } from "../base/assert.ts";
 import { concatBytes } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
@@ -97,6 +98,7 @@ export class RaftLane {
     const handle = await this.#lastHandle();
     try {
       await handle.write(file.sizeBytes, [concatBytes(batches)]);
+      failpoint("metadata-written");
     } catch (thrown) {
       if (isPassing(thrown)) await this.#takeBack(file, handle);
       throw thrown;
@@ -132,6 +134,7 @@ export class RaftLane {
     this.#isDirectoryDirty = true;
     this.#files.push({ base, startTerm, positions: [], terms: [], sizeBytes: 0 });
     await handle.truncate(0);
+    failpoint("metadata-rolled");
   }
 
   /** Everything that was appended is durable afterwards. */
@@ -142,6 +145,7 @@ export class RaftLane {
   async #sync(handle: FileHandle): Promise<void> {
     const { end } = this;
     await datasync(handle);
+    failpoint("metadata-synced");
     if (this.#isDirectoryDirty) await this.#syncDirectory();
     this.#syncedEnd = end;
   }
@@ -183,6 +187,7 @@ export class RaftLane {
     if (position === undefined) return;
     const handle = await this.#lastHandle();
     await handle.truncate(position);
+    failpoint("metadata-cut");
     if (!mutant("D-19")) await datasync(handle);
     file.positions.length = file.terms.length = to - file.base;
     file.sizeBytes = position;

@@ -1,4 +1,5 @@
 // The snapshots of one metadata directory: several may be kept, since one that is being sent must stay; the newest always is.
+import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import type { FileHandle } from "../ports/files.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
@@ -110,7 +111,9 @@ export class RaftSnapshots {
   }
 
   async publish(meta: StoredSnapshotMeta, temporary: string): Promise<void> {
+    failpoint("snapshot-unnamed");
     await this.#deps.files.rename(temporary, this.#path(meta));
+    failpoint("snapshot-named");
     await syncDirectory(this.#deps.files, this.#directory);
     this.#kept.set(meta.end, meta);
     if (meta.end >= (this.#newest?.end ?? 0)) this.#newest = meta;

@@ -1,4 +1,5 @@
 // The running store of the quorum: a queue of writes carried out one after another. Those that wait share the sync of the log (group commit).
+import { failpoint } from "../base/failpoint.ts";
 import { AssertionFailure } from "../base/assert.ts";
 import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { TimerHandle } from "../ports/timers.ts";
@@ -169,6 +170,7 @@ export class RaftStoreImpl implements RaftStore {
     if (hardState !== null) {
       await this.#lane.sync();
       await this.#commit({ hardState });
+      failpoint("state-committed");
     }
     if (resetLogTo !== null) await this.#reset(resetLogTo);
     if (cutSuffixTo !== null) await this.#cutSuffix(cutSuffixTo);

@@ -1,5 +1,6 @@
 // Bringing a data directory back to what its journal proves (D-13): nothing but the checkpoint image and the journal is trusted,
 // everything replayed is written and synced again, and a whole checkpoint is made before anything is called durable.
+import { failpoint } from "../base/failpoint.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { toLogId, toOffset } from "../model/ids.ts";
@@ -68,9 +69,11 @@ export async function recover(
   for (const file of survey.files) await file.handle.close();
   for (const { log } of live.values()) log.mark.settle(log);
   await finishProducers(store, live);
+  failpoint("recovery-replayed");
   const evidence = evidenceOf(image, survey, live);
   const generation = (await newestGeneration(store)) + 1;
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
+  failpoint("recovery-committed");
   await removeOld(store.checkpointDeps, { generation, evidence });
   await tidy(store, survey);
   return journalFile;
@@ -326,6 +329,7 @@ export async function commitState(
   const images = logs.map((log) => log.image());
   await writeImage(store.checkpointDeps, { generation, nextLogId: store.nextLogId, evidence, logs: images });
   await syncDirectory(store.deps.files, root);
+  failpoint("recovery-image-written");
   await options.commit({ ...superblock, generation, nextLogId: store.nextLogId, counter: superblock.counter + 1 });
   return journalFile;
 }

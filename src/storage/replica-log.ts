@@ -5,6 +5,7 @@
 //
 // Batches in [flushedEnd, endOffset) are pinned in memory; those below may be kept as tail cache. Journal records are pushed in
 // the order of the calls; segment work (write, cut, drop) is done by one `flush` at a time and only behind what is durable (D-12).
+import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
@@ -324,6 +325,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
       const { truncations } = this;
       const isVoid = (): boolean => this.truncations !== truncations || this.isDeleted;
       await this.segments.append(this.held.window, { limitOffset, isVoid });
+      failpoint("segment-written");
       if (!isVoid()) this.#noteFlushed();
     }
     this.#finishCapture();

@@ -1,5 +1,6 @@
 // A small state in a file of two slots, written in turn and in place: a torn write leaves the other slot, and a full disk is in no way.
 // The valid slot with the higher counter counts.
+import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import { readU16, readU32, writeU32 } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
@@ -140,6 +141,7 @@ export class SlotFile {
   /** Durable in both slots: rot of one of them takes nothing back. */
   async commit(payload: Uint8Array): Promise<void> {
     await this.note(payload);
+    failpoint("state-one-slot");
     await this.note(payload);
   }
 

@@ -1,6 +1,7 @@
 // The superblock: who owns the directory, and which checkpoint and journal generation are the truth. Two slots of 4 KiB, each change written to
 // one and then, once that is synced, to the other: a torn write leaves what was before, and the rot of one slot takes nothing back. The valid
 // slot with the higher write counter counts.
+import { failpoint } from "../base/failpoint.ts";
 import { bytesEqual, readU16, readU32 } from "../base/bytes.ts";
 import {
   type ClusterId,
@@ -125,6 +126,7 @@ export async function readSuperblock(file: FileHandle, checksum: Checksum): Prom
 export async function writeSuperblock(file: FileHandle, block: Superblock, checksum: Checksum): Promise<Superblock> {
   await writeSlot(file, block, checksum);
   if (mutant("D-6slot")) return block;
+  failpoint("superblock-one-slot");
   const twin = twinOf(block);
   await writeSlot(file, twin, checksum);
   return twin;

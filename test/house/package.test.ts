@@ -43,7 +43,9 @@ describe("the package", { timeout: 120_000 }, () => {
     expect(stripTree(join(root, "dist"))).toBeGreaterThan(0);
     const left = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith(".js"))
-      .filter((path) => /\bmutant\(["'`]|base\/mutant/.test(readFileSync(join(root, "dist", path), "utf8")));
+      .filter((path) =>
+        /\b(mutant|failpoint)\(["'`]|base\/mutant/.test(readFileSync(join(root, "dist", path), "utf8")),
+      );
     expect(left).toEqual([]);
     const script = "const {connect, startNode} = await import('ottla'); console.log(typeof connect, typeof startNode)";
     const library = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd: root, encoding: "utf8" });
@@ -73,11 +75,34 @@ describe("stripping planted bugs", () => {
     );
   });
 
+  it("takes failpoints out; whoever asks to be told of them stays", () => {
+    const source = [
+      'import { failpoint } from "../base/failpoint.js";',
+      'import { onFailpoint } from "../base/failpoint.js";',
+      "await handle.datasync();",
+      'failpoint("journal-synced");',
+      "onFailpoint(null);",
+      "",
+    ].join("\n");
+    expect(stripMutants("a.js", source)).toBe(
+      [
+        "",
+        'import { onFailpoint } from "../base/failpoint.js";',
+        "await handle.datasync();",
+        "undefined;",
+        "onFailpoint(null);",
+        "",
+      ].join("\n"),
+    );
+  });
+
   it.each([
     ["an id that is not a literal", 'import { mutant } from "../base/mutant.js";\nif (mutant(id)) run();\n'],
     ["the switch handed on", 'import { mutant } from "../base/mutant.js";\nrun(mutant);\n'],
+    ["a failpoint beside another import", 'import { failpoint, onFailpoint } from "./failpoint.js";\nrun();\n', 1],
+    ["a failpoint handed on", 'import { failpoint } from "../base/failpoint.js";\nrun(failpoint);\n'],
     ["two arguments", 'import { mutant } from "../base/mutant.js";\nmutant("M2", 1);\n'],
-  ])("refuses %s", (_what, source) => {
-    expect(() => stripMutants("a.js", source)).toThrow(/^a\.js:2: /);
+  ])("refuses %s", (_what, source, line = 2) => {
+    expect(() => stripMutants("a.js", source)).toThrow(new RegExp(`^a\\.js:${line}: `));
   });
 });

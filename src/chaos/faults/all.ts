@@ -1,4 +1,5 @@
 // Every kind of fault, by the name that plans use. Each file of this folder adds its own.
+import { FAILPOINT_KINDS } from "./failpoint.ts";
 import { KILL_KINDS } from "./kill.ts";
 import { NETWORK_KINDS } from "./network.ts";
 import { PAUSE_KINDS } from "./pause.ts";
@@ -15,6 +16,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
   ...ORDERED_KINDS,
   ...BEHIND_KINDS,
   ...KILL_KINDS,
+  ...FAILPOINT_KINDS,
   ...PAUSE_KINDS,
   ...NETWORK_KINDS,
   ...PROXY_KINDS,
