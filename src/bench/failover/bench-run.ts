@@ -57,5 +57,7 @@ function remarkOf(kind: Kind, runs: readonly FailoverRun[]): string {
   const { returnMaxMs, quietRuns } = kindReport(kind, runs);
   const restMs = runs.map(({ restGapMs }) => restGapMs).toSorted((left, right) => left - right);
   const rest = `clients waited at most ${restMs[0] ?? 0} to ${restMs.at(-1) ?? 0} ms when nothing happened`;
+  if (quietRuns === 0)
+    return `the machine was never quiet: ${rest}; what was waited for while the node came back does not count`;
   return `while the node came back at most ${returnMaxMs} ms, allowed ${returnLimitMs(kind)} (of the ${quietRuns} of ${runs.length} times that began on a quiet machine); ${rest}`;
 }

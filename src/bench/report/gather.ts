@@ -1,5 +1,6 @@
 // The runs of one or several results, each with its place in the report: what differs between the results becomes a label of its runs.
 import type { BenchResult, BenchRun } from "../result.ts";
+import { drawable } from "./drawable.ts";
 import { splitLabels, titlesOf } from "./run-labels.ts";
 
 export interface ReportRun {
@@ -32,7 +33,7 @@ export function gather(results: readonly BenchResult[]): Gathered {
   const differing = FACTS.filter(([, of]) => new Set(results.map(of)).size > 1);
   const pairs = results.flatMap((result) => {
     const labels = Object.fromEntries(differing.map(([name, of]) => [name, of(result)]));
-    return result.runs.map((run) => ({ result, run: { ...run, labels: { ...run.labels, ...labels } } }));
+    return result.runs.map((run) => ({ result, run: drawable({ ...run, labels: { ...run.labels, ...labels } }) }));
   });
   const runs = pairs.map(({ run }) => run);
   const { common, varying } = splitLabels(runs);

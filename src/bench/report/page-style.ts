@@ -64,7 +64,7 @@ td.bad { color: var(--edge); font-weight: 600; }
 ul, ol { margin: 8px 0 0; padding-left: 22px; font-size: 15px; }
 li { margin: 3px 0; overflow-wrap: anywhere; }
 .faults { columns: 2; column-gap: 32px; font-size: 14px; color: var(--muted); padding-left: 30px; }
-.faults li { break-inside: avoid; font-variant-numeric: tabular-nums; }
+.faults li { margin: 0 0 4px; break-inside: avoid; font-variant-numeric: tabular-nums; }
 .swatch { width: 34px; height: 12px; vertical-align: middle; margin-right: 8px; flex: none; }
 .key { display: flex; align-items: center; }
 footer { margin-top: 56px; padding-top: 16px; border-top: 1px solid var(--line); color: var(--muted); font-size: 14px; }

@@ -153,7 +153,9 @@ function facts({ results, runs }: Gathered): Child {
   );
 }
 
-function factsOf({ machine, cluster, limits, command, commit, startedAt }: BenchResult): [string, Child][] {
+type Fact = [string, Child];
+
+function factsOf({ machine, cluster, limits, command, commit, startedAt }: BenchResult): Fact[] {
   const where = cluster.isOwn ? ", started for this measurement on this machine, with empty directories" : "";
   const raw = [
     limits.rawDiskMBs === null
@@ -168,7 +170,9 @@ function factsOf({ machine, cluster, limits, command, commit, startedAt }: Bench
     ["machine", `${machine.cpu}, ${machine.cores} cores, ${size(machine.memoryBytes)} of memory`],
     ["software", `${machine.kernel}, Node ${machine.node.replace(/^v/, "")}, Ottla ${machine.ottla}`],
     ["brokers", `${cluster.brokers}${where}`],
-    ["raw limits", raw.join("; ")],
+    ...(limits.rawDiskMBs === null && limits.rawSocketMBs === null
+      ? []
+      : [["raw limits", raw.join("; ")] satisfies Fact]),
     ["commit", commit],
     ["started", moment(startedAt)],
   ];

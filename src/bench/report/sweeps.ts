@@ -26,7 +26,7 @@ export function sweepsOf(runs: readonly BenchRun[]): Sweep[] {
 
 function sweepsOver(label: string, runs: readonly BenchRun[]): Sweep[] {
   const groups = groupBy(
-    runs.filter(({ labels }) => typeof labels[label] === "number"),
+    runs.filter(({ labels }) => Number.isFinite(labels[label])),
     (run) => keyWithout(run, [label, "acks"]),
   );
   const swept = groups.flatMap((group) => {

@@ -17,7 +17,9 @@ export interface Timeline {
   readonly untilMs: number;
 }
 
+/** Of a single window whose run says no length. */
 const FALLBACK_MS = 1_000;
+const WINDOW_MIN_MS = 1;
 
 /** undefined: there is nothing to draw. Windows that are missing in the run are there, empty: a pause is to be seen. */
 export function timelineOf(run: BenchRun, windowsMax: number): Timeline | undefined {
@@ -25,8 +27,10 @@ export function timelineOf(run: BenchRun, windowsMax: number): Timeline | undefi
   const first = entries[0];
   const last = entries.at(-1);
   if (first === undefined || last === undefined) return undefined;
-  const ownMs =
-    commonStep(entries.map(({ atMs }) => atMs)) ?? (Math.min(run.seconds * 1_000, FALLBACK_MS) || FALLBACK_MS);
+  const ownMs = Math.max(
+    commonStep(entries.map(({ atMs }) => atMs)) ?? (run.seconds * 1_000 || FALLBACK_MS),
+    WINDOW_MIN_MS,
+  );
   const fromMs = Math.min(first.atMs, 0);
   const untilMs = Math.max(last.atMs + ownMs, ...run.faults.map((fault) => fault.untilMs).filter(Number.isFinite));
   const windowMs = ownMs * Math.ceil((untilMs - fromMs) / ownMs / windowsMax);
