@@ -52,6 +52,9 @@ function untried({ id, says }: PlantedBug, reasons: readonly string[]): SelfTest
 /** Bounded: a bug that one cell misses gets the cell again, with other random choices. */
 const TRIES = 3;
 
+/** A broken build need not recover, only be seen through. */
+const BRIEF = { warmUpMs: 500, steadyMs: 500, faultMs: 5_000, recoveryMs: 8_000, sendsMin: 1 };
+
 async function tryBug(bug: PlantedBug, parts: RunParts): Promise<SelfTestRow> {
   const { plan, directory } = parts;
   const { id, says } = bug;
@@ -61,7 +64,7 @@ async function tryBug(bug: PlantedBug, parts: RunParts): Promise<SelfTestRow> {
   for (let attempt = 0; attempt < TRIES; attempt++) {
     const report = await runChaos({
       ...parts,
-      plan: { ...plan, cells: [bug.cell], rounds: 1, seed: plan.seed + attempt, sendsMin: 1 },
+      plan: { ...plan, ...BRIEF, cells: [bug.cell], rounds: 1, seed: plan.seed + attempt },
       directory: join(directory, `self-test-${id}-${attempt + 1}`),
       preload: plantedBugsModule(),
       env: { OTTLA_TEST_PLANTED_BUGS: id },

@@ -241,7 +241,12 @@ class Session {
   async #end(cluster: ChaosCluster, history: HistoryWriter): Promise<FinalReport | null> {
     this.#say("reading every replica as leader in turn");
     try {
-      const final = await finalPhase({ cluster, topics: this.#topics, history });
+      const final = await finalPhase({
+        cluster,
+        topics: this.#topics,
+        history,
+        healthyMs: this.#plan.plan.recoveryMs,
+      });
       this.#reasons.push(...final.faults);
       if (final.scans === 0) this.#reasons.push("nothing was read in the end");
       return final;

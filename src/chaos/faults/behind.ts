@@ -8,7 +8,7 @@ import { SHIM_NEEDS } from "./shim-parts.ts";
 import type { ActiveFault, FaultKind } from "./types.ts";
 
 /** One sync of a follower. */
-const SYNC_DELAY_MS = 300;
+const SYNC_DELAY_MS = 80;
 const SLOW_MS = 2_000;
 
 export const POWER_LOSS_BEHIND: FaultKind = {
