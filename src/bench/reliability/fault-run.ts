@@ -35,8 +35,8 @@ const HEALTHY_MS = 60_000;
 const GOING_MS = 30_000;
 const PLACED_MS = 20_000;
 const LOOK_AGAIN_MS = 50;
-/** Between the end of what is measured and the next change of leaders. */
-const REST_MS = 1_000;
+/** Of producers, before anything is measured. */
+const WARM_UP_MS = 1_500;
 const MOUNT_BYTES = 256 * 1024 * 1024;
 /** Of a producer: as much as it may send while a fault of the default length lasts. */
 const OUTSTANDING_MAX = 20_000;
@@ -61,6 +61,12 @@ export async function runFault(parts: FaultRunParts): Promise<ReadonlyMap<Acks, 
   }
 }
 
+interface RoundParts {
+  readonly cluster: ChaosCluster;
+  readonly epochs: EpochWatch;
+  readonly history: HistoryWriter;
+}
+
 class FaultRun {
   readonly #parts: FaultRunParts;
   readonly #children = new Children();
@@ -68,7 +74,6 @@ class FaultRun {
   readonly #windows: (TallyWindow & { readonly name: WindowName })[] = [];
   readonly #observed: string[] = [];
   #cluster: ChaosCluster | undefined;
-  #fleets: readonly Fleet[] = [];
   #isClosed = false;
   #lives = 0;
 
@@ -83,20 +88,10 @@ class FaultRun {
     const cluster = await this.#start();
     await this.#makeTopics(cluster);
     const epochs = new EpochWatch(cluster);
-    await epochs.look(TOPIC_NAMES);
-    this.#fleets = ACKS_LEVELS.map((acks) => this.#fleetOf(acks, cluster));
-    await until(() => this.#fleets.every(({ isGoing }) => isGoing), GOING_MS, "the producers do not send");
-    for (let round = 0; round < this.#parts.settings.rounds; round++) {
-      await this.#round(cluster, round, history);
-      await epochs.look(TOPIC_NAMES);
-    }
-    const late = (await Promise.all(this.#fleets.map((fleet) => fleet.stop()))).flat();
-    const wrong = [...late.map((name) => `${name} does not stop`), ...this.#fleets.flatMap(({ bugs }) => bugs)];
-    if (wrong.length > 0) throw new Error(wrong.join("; "));
-    await cluster.untilHealthy(HEALTHY_MS);
-    await epochs.look(TOPIC_NAMES);
+    for (let round = 0; round < this.#parts.settings.rounds; round++)
+      await this.#round(round, { cluster, epochs, history });
     const finalFromMs = machineMs();
-    const final = await finalPhase({ cluster, topics: TOPICS, history });
+    const final = await finalPhase({ cluster, topics: TOPICS, history, healthyMs: HEALTHY_MS });
     history.close();
     return this.#figures(epochs, finalFromMs, final.faults);
   }
@@ -120,7 +115,7 @@ class FaultRun {
     await cluster.untilHealthy(HEALTHY_MS);
   }
 
-  #fleetOf(acks: Acks, cluster: ChaosCluster): Fleet {
+  #fleetOf(acks: Acks, round: number, cluster: ChaosCluster): Fleet {
     const { rng, settings } = this.#parts;
     const topics = TOPICS.filter(({ name }) => name === topicOf(acks));
     const role: LoadRole = {
@@ -142,38 +137,52 @@ class FaultRun {
       brokers: cluster.brokers,
       prefix: cluster.clientPrefix,
       directory: this.#historyDir,
-      rng: rng.fork(topicOf(acks)),
+      rng: rng.fork(`${topicOf(acks)} ${round}`),
       topics,
       nextLife: () => this.#lives++,
     };
-    return new Fleet(parts, [{ name: `producer-${acks}`, role }]);
+    return new Fleet(parts, [{ name: `producer-${acks}-${round + 1}`, role }]);
   }
 
-  async #round(cluster: ChaosCluster, round: number, history: HistoryWriter): Promise<void> {
-    const { fault, kind, rng, settings, say } = this.#parts;
+  /** Leaders move while nobody sends, so that what is lost is lost to the fault. */
+  async #round(round: number, { cluster, epochs, history }: RoundParts): Promise<void> {
     const leader = cluster.nodes[round % cluster.nodes.length]?.nodeId ?? 1;
     await letLead(cluster, leader);
-    await sleep(REST_MS);
+    await cluster.untilHealthy(HEALTHY_MS);
+    await epochs.look(TOPIC_NAMES);
+    const fleets = ACKS_LEVELS.map((acks) => this.#fleetOf(acks, round, cluster));
+    await until(() => fleets.every(({ isGoing }) => isGoing), GOING_MS, "the producers do not send");
+    await sleep(WARM_UP_MS);
+    const observed = await this.#strike(cluster, leader, history);
+    if (observed !== undefined) this.#observed.push(observed);
+    const { fault, settings, say } = this.#parts;
+    say(`${fault.says}, round ${round + 1} of ${settings.rounds}: ${observed ?? "not seen to strike"}`);
+    const late = (await Promise.all(fleets.map((fleet) => fleet.stop()))).flat();
+    const wrong = [...late.map((name) => `${name} does not stop`), ...fleets.flatMap(({ bugs }) => bugs)];
+    if (wrong.length > 0) throw new Error(wrong.join("; "));
+    await epochs.look(TOPIC_NAMES);
+  }
+
+  /** The evidence. */
+  async #strike(cluster: ChaosCluster, leader: number, history: HistoryWriter): Promise<string | undefined> {
+    const { fault, kind, rng, settings } = this.#parts;
     const beforeMs = machineMs();
     await sleep(settings.beforeMs);
     const target = victims(fault.victim, leader, cluster);
     const struckMs = machineMs();
     const active = await kind.inject(cluster, target, rng, (event) => void history.record(event));
     await sleep(settings.faultMs);
-    let observed = await active.observed();
+    const observed = await active.observed();
     const healedMs = machineMs();
     await active.heal();
     await cluster.untilHealthy(HEALTHY_MS);
-    observed ??= await active.observed();
-    if (observed !== undefined) this.#observed.push(observed);
     await sleep(settings.afterMs);
     this.#windows.push(
       { name: "before", fromMs: beforeMs, untilMs: struckMs },
       { name: "during", fromMs: struckMs, untilMs: healedMs },
       { name: "after", fromMs: healedMs, untilMs: machineMs() },
     );
-    say(`${fault.says}, round ${round + 1} of ${settings.rounds}: ${observed ?? "not seen to strike"}`);
-    await sleep(REST_MS);
+    return observed ?? active.observed();
   }
 
   #figures(epochs: EpochWatch, finalFromMs: number, doubts: readonly string[]): ReadonlyMap<Acks, CellFigures> {
