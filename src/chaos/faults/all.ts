@@ -7,6 +7,9 @@ import { PROXY_KINDS } from "./proxy-kinds.ts";
 import { BEHIND_KINDS } from "./behind.ts";
 import { ORDERED_KINDS } from "./ordered.ts";
 import { CLOCK_KINDS } from "./clock.ts";
+import { CORRUPT_KINDS } from "./corrupt.ts";
+import { DISK_SWAP_KINDS } from "./corrupt-disk.ts";
+import { REFUSED_KINDS } from "./corrupt-refused.ts";
 import { DISK_KINDS } from "./disk.ts";
 import { POWER_KINDS } from "./power.ts";
 import { SPACE_KINDS } from "./space.ts";
@@ -24,6 +27,9 @@ export const FAULT_KINDS: readonly FaultKind[] = [
   ...DISK_KINDS,
   ...SPACE_KINDS,
   ...CLOCK_KINDS,
+  ...CORRUPT_KINDS,
+  ...REFUSED_KINDS,
+  ...DISK_SWAP_KINDS,
 ];
 
 export function faultKind(name: string): FaultKind | undefined {
