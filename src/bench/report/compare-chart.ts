@@ -78,11 +78,12 @@ export function compareChart(groups: readonly CompareGroup[], range: CompareRang
   const heights = groups.map(({ title, rows }) => (title === "" ? 0 : TITLE_PX) + rows.length * layout.rowPx);
   const bottom = top + heights.reduce((sum, height) => sum + height, 0);
   const tops = heights.map((_, index) => top + heights.slice(0, index).reduce((sum, height) => sum + height, 0));
-  const spot = { bar, dots, format, layout, top, bottom };
+  const rawAt = isRawShown ? bar.at(range.rawDiskMBs ?? 0) : undefined;
+  const spot = { bar, dots, format, layout, top, bottom, rawAt };
   return chart(
     { format, height: bottom + FOOT_PX, says: saysOf(groups) },
     axes(spot),
-    isRawShown && rawLine(range.rawDiskMBs ?? 0, spot),
+    rawLine(range.rawDiskMBs ?? 0, spot),
     groups.map((group, index) => groupMarkup(group, tops[index] ?? top, spot)),
   );
 }
@@ -94,6 +95,8 @@ interface Spot {
   readonly layout: Layout;
   readonly top: number;
   readonly bottom: number;
+  /** Of the raw disk; undefined: not shown. */
+  readonly rawAt: number | undefined;
 }
 
 function axes({ bar, dots, format, layout, top, bottom }: Spot): Markup {
@@ -117,13 +120,13 @@ function legend(left: number, y: number): Markup {
   return join(marks, words("latency, log scale", { x, y }, { class: "axis" }));
 }
 
-function rawLine(rawDiskMBs: number, { bar, format, top, bottom }: Spot): Markup {
-  const x = bar.at(rawDiskMBs);
+function rawLine(rawDiskMBs: number, { rawAt, format, top, bottom }: Spot): Markup | undefined {
+  if (rawAt === undefined) return undefined;
   const isWide = format === "wide";
   const text = isWide ? `raw disk ${throughput(rawDiskMBs)}` : "raw disk";
   return join(
-    element("line", { class: "limit", x1: x, x2: x, y1: top - 4, y2: bottom }),
-    words(text, { x, y: top - 9 }, { class: `axis ${isWide ? "middle" : "end"}` }),
+    isWide && element("line", { class: "limit", x1: rawAt, x2: rawAt, y1: top - 4, y2: bottom }),
+    words(text, { x: rawAt, y: top - 9 }, { class: `axis ${isWide ? "middle" : "end"}` }),
   );
 }
 
@@ -151,6 +154,10 @@ function rowMarkup({ run, title, colour }: CompareRow, top: number, spot: Spot):
       height: BAR_PX,
       rx: 2,
     }),
+    // Where latencies stand below the bars, a line through both would belong to neither.
+    spot.rawAt !== undefined &&
+      format === "narrow" &&
+      element("line", { class: "limit", x1: spot.rawAt, x2: spot.rawAt, y1: y - 13, y2: y + 13 }),
     layout.isAbove
       ? words(
           shortened(title, format === "wide" ? layout.dots.left - 20 : WIDTHS.narrow),

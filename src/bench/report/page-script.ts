@@ -1,4 +1,5 @@
-// What the report does besides being read: a box of figures under the pointer, and light or dark by choice. All of it is there without, too:
+// What the report does besides being read: a box of figures under the pointer, and light or dark by choice, and on paper what
+// is folded on a screen. All of it is there without, too:
 // the browser shows the same words by itself, and follows the system's theme.
 
 export const PAGE_SCRIPT = `
@@ -13,6 +14,13 @@ export const PAGE_SCRIPT = `
   button.addEventListener("click", function () { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
   dark.addEventListener("change", name);
   name();
+
+  var opened = [];
+  window.addEventListener("beforeprint", function () {
+    opened = Array.from(document.querySelectorAll("details:not([open])"));
+    opened.forEach(function (each) { each.open = true; });
+  });
+  window.addEventListener("afterprint", function () { opened.forEach(function (each) { each.open = false; }); });
 
   var tip = document.getElementById("tip");
   var words = new Map();

@@ -161,11 +161,15 @@ const PAPER = `
   section { margin-top: 28px; }
   figure, .tile { break-inside: avoid; }
   figure { padding: 12px; }
-  h2, h3 { break-after: avoid; }
+  h1, h2, h3, .lead { break-after: avoid; break-inside: avoid; }
+  .tiles { grid-template-columns: repeat(5, 1fr); gap: 6px; }
+  .tile { padding: 8px 10px; }
+  .tile .figure { font-size: 16pt; }
+  details::details-content { content-visibility: visible; block-size: auto; }
   .scroll { overflow: visible; }
-  table { font-size: 8pt; }
-  th, td { padding: 3px 5px; white-space: normal; }
-  tbody th { min-width: 0; }
+  table { font-size: 7pt; }
+  th, td { padding: 2px 3px; }
+  tbody th { min-width: 60px; overflow-wrap: break-word; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }`;
 

@@ -27,7 +27,7 @@ const sizeOf = (value: Value): string => (typeof value === "number" ? size(value
 export const spelled = (name: string): string =>
   name.replace(/([a-z0-9])([A-Z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`);
 
-const HEADS: Readonly<Record<string, string>> = { recordBytes: "record", batchBytes: "batch", mode: "loop" };
+const HEADS: Readonly<Record<string, string>> = { recordBytes: "record size", batchBytes: "batch size", mode: "loop" };
 
 export const labelHead = (name: string): string => HEADS[name] ?? spelled(name);
 
