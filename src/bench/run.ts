@@ -4,6 +4,7 @@ import type { LoadPlan } from "./load/types.ts";
 import type { Outcome } from "./load/tally.ts";
 import { type Loss, lossWords } from "./load/loss.ts";
 import { fillTopic } from "./fill.ts";
+import { growthOf } from "./growth.ts";
 import type { Usage } from "./process-usage.ts";
 import type { BenchRun, ProcessSample } from "./result.ts";
 import type { RunSpec } from "./sweep.ts";
@@ -31,6 +32,10 @@ export interface RunOptions {
   readonly note: (text: string) => void;
 }
 
+/** Of a thousand partitions and more. */
+const CREATE_MS = 60_000;
+const DELETE_MS = 30_000;
+
 export interface RunReport {
   readonly run: BenchRun;
   readonly loss: Loss | undefined;
@@ -41,7 +46,7 @@ export async function measureRun(target: Target, spec: RunSpec, options: RunOpti
   const { topic, isTopicThere, replicationFactor } = options;
   const admin = target.client.admin();
   if (isTopicThere) return runOn(target, spec, options);
-  await admin.createTopic(topic, { partitions: spec.partitions, replicationFactor, timeoutMs: 60_000 });
+  await admin.createTopic(topic, { partitions: spec.partitions, replicationFactor, timeoutMs: CREATE_MS });
   try {
     if (spec.verb === "consume") {
       options.note(`writing ${Math.round(options.fillBytes / 1e6)} MB to read`);
@@ -49,7 +54,7 @@ export async function measureRun(target: Target, spec: RunSpec, options: RunOpti
     }
     return await runOn(target, spec, options);
   } finally {
-    await admin.deleteTopic(topic, { wait: true, timeoutMs: 60_000 }).catch((thrown: Error) => {
+    await admin.deleteTopic(topic, { wait: true, timeoutMs: DELETE_MS }).catch((thrown: Error) => {
       options.note(`topic ${topic} was not deleted: ${thrown.message}`);
     });
   }
@@ -164,8 +169,15 @@ function runFigures(spec: RunSpec, options: RunOptions, outcome: Outcome, watche
     driverLateMs:
       late.count === 0 ? null : { p50: late.quantileMs(0.5), p99: late.quantileMs(0.99), max: late.maxMs() },
     processes,
-    remarks: remarksOf(spec, outcome),
+    remarks: [...remarksOf(spec, outcome), ...(options.isSampled ? growthRemarks(processes) : [])],
   };
+}
+
+/** What was looked at must not pass for judged. */
+function growthRemarks(processes: readonly ProcessSample[]): string[] {
+  if (growthOf(processes).length > 0) return [];
+  const reason = processes.length === 0 ? "brokers are no processes of this machine" : "the run has too few windows";
+  return [`memory and descriptors of the brokers were not judged: ${reason}`];
 }
 
 function labelsOf(spec: RunSpec, { clients, inFlight, lingerMs, replicationFactor, expectedIntervalMs }: RunOptions) {

@@ -161,7 +161,7 @@ function verdict({ verb }: BenchPlan, { result, losses }: Session): number {
     });
   }
   if (verb === "soak") refuseBadSoak(result);
-  return EXIT.OK;
+  return result.runs.some(({ errors }) => Object.keys(errors).length > 0) ? EXIT.FAILED : EXIT.OK;
 }
 
 function refuseBadSoak(result: BenchResult): void {

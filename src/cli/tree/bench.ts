@@ -32,7 +32,7 @@ shows in every record it held up (coordinated omission). It is the way to measur
 const FIGURES = prose(`
 Columns: CPU is processor seconds per acknowledged GB, of the load processes and of all brokers; WRITTEN the bytes that brokers gave to their disks per
 acknowledged byte; DISK and SOCKET the throughput over raw append and raw TCP of the same machine in the same run. "-": not known, as of brokers
-on other machines. MB and GB are powers of ten.`);
+on other machines. MB and GB are powers of ten. Records that failed: exit 1, with their codes.`);
 
 function addProduce(bench: Command, act: Act): void {
   const produce = sending(bench.command("produce"))
