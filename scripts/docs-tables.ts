@@ -2,12 +2,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { z } from "zod";
+import { parseReliability } from "../src/bench/reliability/result-file.ts";
+import { readmeTable } from "../src/bench/reliability/table.ts";
 import { RUNTIME_CONFIGS, type RuntimeConfigKey } from "../src/metadata/configs.ts";
 import { brokerConfigSchema, runtimeTopicConfigShape } from "../src/model/config.ts";
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
-export type TableName = "errors" | "exit-codes" | "config" | "layers";
+export type TableName = "errors" | "exit-codes" | "config" | "layers" | "reliability";
 
 const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   OK: "done",
@@ -101,11 +103,19 @@ export function layerTable(): string {
   return table(["folder or file", "may import, besides itself"], rows);
 }
 
+/** What `ottla bench reliability` found when its figures were last taken. */
+export const RELIABILITY_FILE = "docs/reliability.json";
+
+function reliabilityTable(): string {
+  return readmeTable(parseReliability(readFileSync(RELIABILITY_FILE, "utf8"), RELIABILITY_FILE));
+}
+
 export const TABLES: Readonly<Record<TableName, () => string>> = {
   errors: errorTable,
   "exit-codes": exitCodeTable,
   config: configTable,
   layers: layerTable,
+  reliability: reliabilityTable,
 };
 
 /** The text with the named table replaced. Throws when its marker lines are not there exactly once. */
