@@ -5,6 +5,7 @@
 // wait of the first: never more than two at once. A row belongs to the position that was last asked with when its answer is that of this fetch or a
 // later one; all other rows are of the past, and are dropped. What a partition does with its row, it does in its own time: a truncation, a
 // back-off or a refused write of one is no matter of the others.
+import { mutant } from "../../base/mutant.ts";
 import { Ring } from "../../base/ring.ts";
 import type { Deadline } from "../../base/deadlines.ts";
 import type { BrokerConnection } from "../../link/broker-connection.ts";
@@ -428,6 +429,7 @@ export class FetchStream {
     followed.report = undefined;
     if (report === undefined || slot === NO_SLOT || report.leaderEpoch !== position.leaderEpoch) return;
     // A log that was cut since has lost what was reported of it.
-    rows.push(slot, report.leaderEpoch, Math.min(report.durableEnd, replica.log.durableEnd));
+    const durableEnd = mutant("M3") ? report.durableEnd : Math.min(report.durableEnd, replica.log.durableEnd);
+    rows.push(slot, report.leaderEpoch, durableEnd);
   }
 }

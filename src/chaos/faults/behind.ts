@@ -1,4 +1,4 @@
-// Followers whose disks are slow lose power together with a leader that dies, and are back before it: what they said to have, they must have synced.
+// Followers whose syncs hang lose power together with a leader that dies, and are back before it: what they said to have, they must have synced.
 import { setTimeout as sleep } from "node:timers/promises";
 import { DROP_ALL } from "../shim/choices.ts";
 import { dies } from "./ordered.ts";
@@ -7,13 +7,14 @@ import { losePowerOf } from "./power.ts";
 import { SHIM_NEEDS } from "./shim-parts.ts";
 import type { ActiveFault, FaultKind } from "./types.ts";
 
-/** One sync of a follower. */
-const SYNC_DELAY_MS = 80;
-const SLOW_MS = 2_000;
+/** No sync that a follower begins now ends before its power is gone. */
+const SYNC_DELAY_MS = 5_000;
+/** For the leader to acknowledge what it should not. */
+const HANGING_MS = 1_000;
 
 export const POWER_LOSS_BEHIND: FaultKind = {
   name: "power-loss-behind",
-  says: "all other nodes sync slowly, then lose power and all they had not synced while the target dies, and are back before it",
+  says: "syncs of all other nodes hang; they lose power and all they had not synced while the target dies, and are back before it",
   needs: ["signals", ...SHIM_NEEDS],
   cluster: { shim: true },
   tolerates: "nothing",
@@ -21,7 +22,7 @@ export const POWER_LOSS_BEHIND: FaultKind = {
     const others = cluster.nodes.filter(({ nodeId }) => !target.includes(nodeId));
     const dying = targetsOf(cluster, target);
     for (const { shim } of others) shim?.set({ syncDelayMs: SYNC_DELAY_MS });
-    await sleep(SLOW_MS);
+    await sleep(HANGING_MS);
     await Promise.all([...dying.map((node) => dies(node, history)), ...others.map((node) => node.kill())]);
     const losses: string[] = [];
     for (const node of others) {
