@@ -1,7 +1,13 @@
 // Finding a record by time inside one batch (S-24).
 import { assert } from "../base/assert.ts";
-import { DECOMPRESSED_BYTES_MAX, maxTimestampAt } from "../model/record-batch.ts";
-import { decodeRecords } from "../model/records.ts";
+import {
+  baseOffsetAt,
+  checkStoredBatch,
+  DECOMPRESSED_BYTES_MAX,
+  leaderEpochAt,
+  maxTimestampAt,
+} from "../model/record-batch.ts";
+import { type DecodedBatch, decodeRecords } from "../model/records.ts";
 import type { LeaderEpoch, Offset } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Codecs } from "../ports/codecs.ts";
@@ -27,11 +33,34 @@ export function findInBatch(
 ): TimestampResult | undefined {
   if (maxTimestampAt(batch, 0) < query.timestamp) return undefined;
   assert(query.from >= 0, "a query starts at an offset");
-  const decoded = decodeRecords(batch, { ...deps, decompressedBytesMax: DECOMPRESSED_BYTES_MAX });
+  const decoded = decodedIfItCan(batch, deps);
+  if (decoded === undefined) return wholeBatch(batch, query);
   for (const record of decoded) {
     if (record.offset < query.from || record.timestamp < query.timestamp) continue;
     if (record.offset >= query.limit) return undefined;
     return { offset: record.offset as Offset, timestamp: record.timestamp, epoch: decoded.leaderEpoch as LeaderEpoch };
   }
   return undefined;
+}
+
+/**
+ * Undefined: the bytes are those that a client sent, and hold no records: nobody looks into compressed ones before they are appended. That is no damage of
+ * the log, or any client could take a partition out of service.
+ */
+function decodedIfItCan(batch: Uint8Array, deps: TimestampDeps): DecodedBatch | undefined {
+  try {
+    return decodeRecords(batch, { ...deps, decompressedBytesMax: DECOMPRESSED_BYTES_MAX });
+  } catch (thrown) {
+    const isAsSent = checkStoredBatch(batch, 0, { end: batch.length, checksum: deps.checksum }).kind === "valid";
+    if (isAsSent) return undefined;
+    throw thrown;
+  }
+}
+
+/** By its header alone: whoever reads from there is told what is wrong with it. */
+function wholeBatch(batch: Uint8Array, { from, limit }: TimestampQuery): TimestampResult | undefined {
+  const offset = Math.max(baseOffsetAt(batch, 0), from);
+  if (offset >= limit) return undefined;
+  const epoch = leaderEpochAt(batch, 0) as LeaderEpoch;
+  return { offset: offset as Offset, timestamp: maxTimestampAt(batch, 0), epoch };
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ParkedFetch } from "../../src/broker/parked-fetch.ts";
 import type { Replica } from "../../src/broker/replica.ts";
 import { ScanGate } from "../../src/broker/scan-gate.ts";
+import { sealBatch, setAttributes } from "../../src/model/record-batch.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { batchOf, type BrokerWorld, startWorld, type TestClient } from "./support.ts";
@@ -203,6 +204,27 @@ describe("requests", () => {
     await broker.world.runFor(2_000);
     expect(broker.metrics.values.get("requests_inflight")).toBe(0);
   });
+
+  test.each([3, 1, 2, 4])(
+    "D-17: a batch that is as its client sent it and cannot be decompressed (codec %i) is no damage: the partition serves on, and a search by time finds it whole",
+    async (codec) => {
+      const { broker, client } = await startWorld();
+      const topicId = await client.createTopic("t");
+      const batch = batchOf(["no", "such", "data"], { timestamp: 5_000 });
+      setAttributes(batch, codec);
+      sealBatch(batch, broker.world.checksum);
+      expect(await client.produce(topicId, batch)).toMatchObject({ error: "NONE", baseOffset: 0 });
+      const entries = [{ topicId, partition: 0, timestamp: 5_001 }];
+      for (let round = 0; round < 2; round++) {
+        const { response } = await client.call(API.LIST_OFFSETS, { entries });
+        expect(response.entries[0]).toMatchObject({ error: "NONE", offset: 0, timestamp: 5_002 });
+        // Out of the memory, then out of the file.
+        await broker.world.runFor(2_000);
+      }
+      expect(await client.produce(topicId, batchOf(["x"]))).toMatchObject({ error: "NONE", baseOffset: 3 });
+      expect((await client.fetch(topicId, 0)).highWatermark).toBe(4);
+    },
+  );
 
   test("two searches run at a time, and one request of each owner", async () => {
     const gate = new ScanGate();
