@@ -7,6 +7,7 @@ import { connect } from "../../src/index.ts";
 import { API, type ApiKey, type ApiTypes } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import type { BystanderReport } from "./bystander.ts";
+import { Control } from "./control.ts";
 import { attackWithFrames } from "./frames.ts";
 import { AttackedNode, type Plant, verifyLogs } from "./node.ts";
 import { Counts, RawPeer } from "./raw-peer.ts";
@@ -124,10 +125,13 @@ class Attack {
     }
     const frameNumbers = counted(frames, () => this.#frames++);
     const sequenceNumbers = counted(sequences, () => this.#sequences++);
+    const control = new Control(this.#node.address);
     await Promise.all([
-      attackWithFrames({ ...shared, indices: frameNumbers, connections: CONNECTIONS }),
+      attackWithFrames({ ...shared, control, indices: frameNumbers, connections: CONNECTIONS }),
       attackWithSequences({ ...shared, indices: sequenceNumbers, atOnce: SEQUENCES_AT_ONCE }),
     ]);
+    if (control.fault !== undefined) this.#counts.faults.push(control.fault);
+    control.end();
   }
 
   async #settledRssBytes(): Promise<number> {
@@ -145,6 +149,7 @@ class Attack {
   }): Promise<{ faults: string[]; report: BystanderReport }> {
     const faults = [...new Set(this.#counts.faults)].slice(0, 20);
     if (this.#node.death !== undefined) return { faults: [`crash: ${this.#node.death}`, ...faults], report: NO_REPORT };
+    if (this.#plan.plant === "rot") this.#node.rot("bystander-0", ".log");
     const report = await this.#bystander.end();
     const { slowestProbeMs, cut, faults: lost, probes, acknowledged } = report;
     if (slowestProbeMs > HANG_MS) faults.push(`hang: a bystander waited ${slowestProbeMs.toFixed(0)} ms for an answer`);

@@ -141,7 +141,7 @@ class Writer {
 
   /** Everything that is there, from a connection of its own. */
   async check(): Promise<void> {
-    const client = await connect({ brokers: [this.#address] });
+    const client = await connect({ brokers: [this.#address], connectTimeoutMs: 60_000 });
     let next = 0;
     for await (const { offset, value } of client.consumer({ topics: [TOPIC], untilEnd: true })) {
       const text = new TextDecoder().decode(value ?? new Uint8Array(0));
@@ -169,7 +169,7 @@ async function main(address: string, nodePid: number): Promise<void> {
   writer.isEnding = true;
   prober.end();
   await working;
-  await writer.check();
+  await writer.check().catch((error: unknown) => writer.faults.push(`cannot be read: ${String(error)}`));
   const { cut, slowestMs, slowestRawMs, probeMs } = prober;
   const report: BystanderReport = {
     slowestProbeMs: slowestMs,

@@ -1,16 +1,16 @@
 // One damaged request after the other, on some connections at once. Behind each goes a small sound request: when that is answered, or the connection
 // ended, the damaged one has been dealt with.
-import { setTimeout as sleep } from "node:timers/promises";
 import { createRng, type Rng } from "../../src/base/rng.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
+import type { Control } from "./control.ts";
 import { damaged, repaired } from "./mutations.ts";
 import { type Counts, frame, RawPeer } from "./raw-peer.ts";
 import { API_KEYS, type Knowledge, sampleOf } from "./samples.ts";
 
 const CASES_PER_CONNECTION = 200;
-/** A peer that announced more than it sends gets no answer before the broker's own patience ends: it leaves after this. */
-const SILENCE_MS = 200;
+/** A peer that announced more than it sends gets no answer before the broker's own patience ends: it leaves when another one got so many. */
+const SILENT_ROUNDS = 4;
 const ID_MAX = 2 ** 31;
 
 export interface FrameCase {
@@ -56,6 +56,7 @@ export interface FramesRun {
   readonly connections: number;
   /** Those that are under way: a fault belongs to one of them. */
   readonly underWay: Set<string>;
+  readonly control: Control;
   isOver(): boolean;
 }
 
@@ -78,37 +79,38 @@ async function worker(run: FramesRun): Promise<void> {
       ++done % CASES_PER_CONNECTION === 0
     ) {
       peer?.destroy();
-      peer = openPeer(run, frames.saysHello);
+      peer = await openPeer(run, frames.saysHello);
     }
-    await strike(peer, frames, { index, counts: run.counts });
+    await strike(peer, frames, { index, run });
     run.underWay.delete(name);
   }
   peer?.destroy();
 }
 
-function openPeer({ address, counts }: FramesRun, saysHello: boolean): RawPeer {
+async function openPeer({ address, counts }: FramesRun, saysHello: boolean): Promise<RawPeer> {
   const peer = new RawPeer(address, counts);
   const header = { api: API.HELLO, version: 0, correlationId: ID_MAX, deadlineMs: 0 } as const;
-  if (saysHello) peer.send(encodeRequest(header, { clientId: "attacker", software: "attack 1" }, []));
+  if (!saysHello) {
+    await peer.upgraded;
+    return peer;
+  }
+  const answered = peer.answerTo(header.correlationId);
+  peer.send(encodeRequest(header, { clientId: "attacker", software: "attack 1" }, []));
+  await answered;
   return peer;
 }
 
 async function strike(
   peer: RawPeer,
   { messages, raw }: FrameCase,
-  { index, counts }: { index: number; counts: Counts },
+  { index, run: { counts, control } }: { index: number; run: FramesRun },
 ): Promise<void> {
   const correlationId = ID_MAX + 1 + (index % (ID_MAX - 2));
   const answered = peer.answerTo(correlationId).then((answer) => (answer === undefined ? "ended" : "answered"));
   if (raw === undefined) peer.send(messages);
   else peer.sendRaw(raw);
   peer.send(encodeRequest({ api: API.LIST_OFFSETS, version: 0, correlationId, deadlineMs: 0 }, { entries: [] }, []));
-  const patience = new AbortController();
-  const outcome = await Promise.race([
-    answered,
-    sleep(SILENCE_MS, "silent", { signal: patience.signal }).catch(() => "answered"),
-  ]);
-  patience.abort();
+  const outcome = await Promise.race([answered, control.rounds(SILENT_ROUNDS).then(() => "silent")]);
   counts.add(`then ${outcome}`);
   if (outcome === "silent") peer.destroy();
 }

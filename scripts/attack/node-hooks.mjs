@@ -15,6 +15,7 @@ if (plant !== undefined) {
   const sockets = new Set();
   const kept = [];
   let messages = 0;
+  const STRIKE_AT = 1_500;
 
   const spin = (ms) => {
     const startMs = performance.now();
@@ -23,10 +24,10 @@ if (plant !== undefined) {
 
   /** After so many messages, so that start-up and warm-up are as ever. */
   const strike = (count) => {
-    if (plant === "crash" && count === 3_000) throw new Error("planted crash");
-    if (plant === "hang" && count === 3_000) spin(2_500);
-    if (plant === "leak") kept.push(Buffer.alloc(32 * 1024, 1));
-    if (plant === "cut" && count === 3_000) for (const socket of sockets) socket.terminate();
+    if (plant === "crash" && count === STRIKE_AT) throw new Error("planted crash");
+    if (plant === "hang" && count === STRIKE_AT) spin(2_500);
+    if (plant === "leak") kept.push(Buffer.alloc(64 * 1024, 1));
+    if (plant === "cut" && count === STRIKE_AT) for (const socket of sockets) socket.terminate();
   };
 
   WebSocket.prototype.emit = function planted(name, ...rest) {
@@ -38,7 +39,7 @@ if (plant !== undefined) {
     return emit.call(this, name, ...rest);
   };
   WebSocket.prototype.send = function planted(data, ...rest) {
-    if (plant === "garble" && messages > 3_000 && data.length > 20) data[data.length - 1] = 0xc1;
+    if (plant === "garble" && messages > STRIKE_AT && data.length > 20) data[data.length - 1] = 0xc1;
     return send.call(this, data, ...rest);
   };
 }

@@ -1,7 +1,7 @@
 // The node under attack: a process of its own on a directory of its own, its memory and how long it was kept from running.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,8 @@ const MAIN = join(DIST, "cli/main.js");
 const HOOKS = join(import.meta.dirname, "node-hooks.mjs");
 const START_MS = 60_000;
 
-export type Plant = "crash" | "hang" | "leak" | "cut" | "garble";
+/** "rot" is done to its files; all others inside the process, see node-hooks.mjs. */
+export type Plant = "crash" | "hang" | "leak" | "cut" | "garble" | "rot";
 
 export class AttackedNode {
   readonly address: string;
@@ -54,6 +55,18 @@ export class AttackedNode {
     return join(this.directory, "node-1");
   }
 
+  /** One bit of each file that ends so, in its middle. */
+  rot(partition: string, ending: string): void {
+    const directory = join(this.dataDir, partition);
+    for (const name of readdirSync(directory).filter((each) => each.endsWith(ending))) {
+      const path = join(directory, name);
+      const bytes = readFileSync(path);
+      const at = bytes.length >> 1;
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      writeFileSync(path, bytes);
+    }
+  }
+
   get pid(): number {
     return this.#child.pid ?? 0;
   }
@@ -69,7 +82,7 @@ export class AttackedNode {
   async settledRssBytes(): Promise<number> {
     this.#child.kill("SIGUSR2");
     await sleep(400);
-    return this.rssBytes;
+    return this.death === undefined ? this.rssBytes : Number.NaN;
   }
 
   get rssBytes(): number {

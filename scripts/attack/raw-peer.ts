@@ -53,6 +53,8 @@ export function frame(payload: Uint8Array, { opcode = OPCODE.BINARY as number, i
 
 export class RawPeer {
   readonly closed: Promise<string>;
+  /** The handshake has ended, or the connection has. */
+  readonly upgraded: Promise<void>;
   closeReason: string | undefined;
   readonly #socket: Socket;
   readonly #counts: Counts;
@@ -62,6 +64,7 @@ export class RawPeer {
   #unread: Buffer = Buffer.alloc(0);
   #parts: Buffer[] = [];
   #onClosed: (reason: string) => void = () => {};
+  #onUpgraded: () => void = () => {};
 
   /** What is sent before the answer to the upgrade follows right behind it. */
   constructor(address: string, counts: Counts, { upgrade = UPGRADE(address) }: { upgrade?: string | Uint8Array } = {}) {
@@ -69,6 +72,9 @@ export class RawPeer {
     this.#counts = counts;
     this.closed = new Promise((resolve) => {
       this.#onClosed = resolve;
+    });
+    this.upgraded = new Promise((resolve) => {
+      this.#onUpgraded = resolve;
     });
     this.#socket = connect({ host: address.slice(0, at), port: Number(address.slice(at + 1)), noDelay: true });
     this.#socket.on("data", (chunk: Buffer) => this.#read(chunk));
@@ -113,6 +119,7 @@ export class RawPeer {
     for (const resolve of this.#waiting.values()) resolve(undefined);
     this.#waiting.clear();
     this.#onClosed(reason);
+    this.#onUpgraded();
   }
 
   #read(chunk: Buffer): void {
@@ -131,6 +138,7 @@ export class RawPeer {
       return false;
     }
     this.#isUpgraded = true;
+    this.#onUpgraded();
     this.#unread = this.#unread.subarray(end + 4);
     return true;
   }
