@@ -39,6 +39,7 @@ const EXTRA = {
   "src/model/config.ts": ["npm:zod"],
   "src/cli/config-file.ts": ["npm:zod"],
   "src/bench/result-file.ts": ["npm:zod"],
+  "src/bench/reliability/result-file.ts": ["npm:zod"],
   "src/chaos/plan-file.ts": ["npm:zod", "npm:jsonc-parser"],
   "src/wire/native/": ["npm:msgpackr"],
 };

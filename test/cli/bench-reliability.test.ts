@@ -23,6 +23,8 @@ it.each([
   ["a rate that no history holds", { rate: "1000000" }, "--rate"],
   ["values too large", { valueBytes: "10MB" }, "--value-bytes"],
   ["a result of another kind", { out: ["a.html"] }, "a.html"],
+  ["a result where no directory is", { out: ["no/such/place/a.json"] }, "does not exist"],
+  ["files of another run", { keep: "src" }, "not empty"],
 ])("refuses %s", (_, wrong, named) => {
   expect(() => reliabilityPlan({ ...FLAGS, ...wrong })).toThrow(named);
 });

@@ -1,4 +1,4 @@
-// Reads a file of the reliability benchmark strictly: an unknown or missing field, a figure that is no number or another version is refused by name.
+// Writes a file of the reliability benchmark, and reads it strictly: an unknown or missing field, a figure that is no number or another version is refused by name.
 import { z } from "zod";
 import { OttlaError } from "../../model/errors.ts";
 import { RELIABILITY_VERSION, type ReliabilityResult } from "./result.ts";
@@ -68,6 +68,13 @@ const result = z.strictObject({
   settings,
   cells: z.array(cell),
 });
+
+/** As a file holds it; it is read back first, so that nobody is left with one that cannot be read. */
+export function reliabilityText(found: ReliabilityResult, name: string): string {
+  const text = `${JSON.stringify(found, null, 1)}\n`;
+  parseReliability(text, name);
+  return text;
+}
 
 export function parseReliability(text: string, name: string): ReliabilityResult {
   const parsed = result.safeParse(jsonOf(text, name));

@@ -1,8 +1,9 @@
 // ottla bench reliability: strikes each fault at clusters of its own, prints the matrix. Ctrl-C ends it, with what was measured so far.
-import { writeFileSync } from "node:fs";
-import { extname, resolve } from "node:path";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, extname, resolve } from "node:path";
 import { faultById, RELIABILITY_FAULTS, type ReliabilityFault } from "../../bench/reliability/matrix.ts";
 import type { ReliabilityResult, ReliabilitySettings } from "../../bench/reliability/result.ts";
+import { reliabilityText } from "../../bench/reliability/result-file.ts";
 import { runReliability } from "../../bench/reliability/run.ts";
 import { HEADERS, tableRows } from "../../bench/reliability/table.ts";
 import { verdictOf } from "../../bench/reliability/verdict.ts";
@@ -11,9 +12,9 @@ import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { ottlaCommand } from "../self.ts";
 import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { parseDuration, parseInteger, parseSize, UsageError } from "../values.ts";
+import { refuseUnwritable } from "./bench-out.ts";
 
 export interface ReliabilityFlags {
   readonly faults?: string;
@@ -61,7 +62,8 @@ export async function benchReliability({ flags, output }: Invocation<Reliability
     const result = await runReliability({
       ...{ faults: plan.faults, settings: plan.settings, signal: abort.signal },
       capabilities: await probeCapabilities(),
-      command: [ottlaCommand(), ...process.argv.slice(2)].join(" "),
+      // Where it was started from says nothing to others.
+      command: ["ottla", ...process.argv.slice(2)].join(" "),
       say: (line) => output.note(line),
       ...(plan.keepIn === undefined ? {} : { keepIn: plan.keepIn }),
     });
@@ -81,9 +83,6 @@ export function reliabilityPlan(flags: ReliabilityFlags): ReliabilityPlan {
   const valueBytesMax = parseSize(flags.valueBytes, "--value-bytes");
   if (valueBytesMax < 1 || valueBytesMax > VALUE_BYTES_MAX)
     throw new UsageError(`--value-bytes takes 1 to ${VALUE_BYTES_MAX}, not "${flags.valueBytes}"`);
-  const outs = flags.out ?? [];
-  for (const file of outs)
-    if (extname(file) !== ".json") throw new UsageError(`--out ${file}: the name must end in .json`);
   return {
     faults: faultsOf(flags.faults),
     settings: {
@@ -96,9 +95,25 @@ export function reliabilityPlan(flags: ReliabilityFlags): ReliabilityPlan {
       valueBytesMax,
       seed: parseInteger(flags.seed, "--seed", { min: 0, max: 0xffff_ffff }),
     },
-    outs,
-    keepIn: flags.keep === undefined ? undefined : resolve(flags.keep),
+    outs: outsOf(flags.out),
+    keepIn: keepOf(flags.keep),
   };
+}
+
+function outsOf(files: readonly string[] = []): readonly string[] {
+  for (const file of files) {
+    if (extname(file) !== ".json") throw new UsageError(`--out takes a file that ends in .json, not "${file}"`);
+    refuseUnwritable(dirname(resolve(file)), "--out");
+  }
+  return files;
+}
+
+/** Data of another run would be started from. */
+function keepOf(directory: string | undefined): string | undefined {
+  if (directory === undefined) return undefined;
+  if (existsSync(directory) && readdirSync(directory).length > 0)
+    throw new UsageError(`--keep: ${directory} is not empty`);
+  return resolve(directory);
 }
 
 function faultsOf(list: string | undefined): readonly ReliabilityFault[] {
@@ -126,7 +141,7 @@ function tell(result: ReliabilityResult, { outs, keepIn }: ReliabilityPlan, outp
       right: [2, 3, 4, 5, 6, 7, 8, 9],
     });
   for (const file of outs) {
-    writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);
+    writeFileSync(file, reliabilityText(result, file));
     output.note(`written: ${file}`);
   }
   if (keepIn !== undefined) output.note(`histories, data and logs: ${keepIn}`);
