@@ -46,7 +46,13 @@ export type ProxyFault =
   | { readonly kind: "delay"; readonly delayMs: number; readonly direction: ProxyDirection }
   | { readonly kind: "stall"; readonly direction: ProxyDirection }
   | { readonly kind: "chunk"; readonly bytesMax: number; readonly direction: ProxyDirection }
-  | { readonly kind: "flip"; readonly everyBytes: number; readonly direction: ProxyDirection }
+  /** One bit in about so many bytes; `only`: bytes of record batches, which have a CRC of their own. */
+  | {
+      readonly kind: "flip";
+      readonly everyBytes: number;
+      readonly only?: "records";
+      readonly direction: ProxyDirection;
+    }
   /** Both sides hear a reset after that many bytes of a connection's direction. */
   | { readonly kind: "reset"; readonly afterBytes: number; readonly direction: ProxyDirection }
   /** The receiver hears that the sender is done; the other direction stays open. */

@@ -1,16 +1,11 @@
 // History files on disk: written line by line, so that what a killed process had told is kept, and read in pieces.
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { StringDecoder } from "node:string_decoder";
-import type { HistoryEvent } from "../checkers/history.ts";
+import type { Unstamped } from "../checkers/history.ts";
 import { historyLine, type HistorySource } from "../checkers/history-file.ts";
 import { machineMs } from "./machine-clock.ts";
 
 const CHUNK_BYTES = 64 * 1024;
-
-/** An event as it is recorded: the writer says when. */
-export type Unstamped<Event extends HistoryEvent = HistoryEvent> = Event extends HistoryEvent
-  ? Omit<Event, "timeMs">
-  : never;
 
 /** One life of one process. An event is with the kernel when record() returns: a SIGKILL after it takes nothing back. */
 export class HistoryWriter {

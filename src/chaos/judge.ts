@@ -13,6 +13,8 @@ export interface Judgement {
   readonly excused: number;
   readonly tally: Tally;
   readonly events: number;
+  /** Records and changes to which somebody said yes. */
+  readonly acknowledged: number;
   /** By the name of the window. */
   readonly windows: ReadonlyMap<string, WindowProgress>;
 }
@@ -33,13 +35,16 @@ export function judge({ files, windows, finalFromMs }: JudgeParts): Judgement {
   const checkers = new CheckerSet(() => SEVERAL);
   const progress = windows.map(({ fromMs, untilMs }) => ({ fromMs, untilMs, count: 0 }));
   let events = 0;
+  let acknowledged = 0;
   function* watched(): Generator<HistoryEvent> {
     for (const event of mergeHistories(files.map(historyFile))) {
       events++;
       checkers.observe(event);
-      if (isProgress(event))
+      if (isProgress(event)) {
+        acknowledged++;
         for (const window of progress)
           if (event.timeMs >= window.fromMs && event.timeMs < window.untilMs) window.count++;
+      }
       yield event;
     }
   }
@@ -50,7 +55,7 @@ export function judge({ files, windows, finalFromMs }: JudgeParts): Judgement {
     return [name, { acknowledged: progress[index]?.count ?? 0, longestGapMs: Math.max(0, ...gaps) }];
   });
   const { violations, excusedLosses: excused } = checkers;
-  return { violations, excused, tally: counted, events, windows: new Map(byName) };
+  return { violations, excused, tally: counted, events, acknowledged, windows: new Map(byName) };
 }
 
 /** Somebody answered yes; with acks=0 nobody does. */

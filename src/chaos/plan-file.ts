@@ -48,6 +48,7 @@ const planSchema = z.strictObject({
     .max(2 ** 32 - 1)
     .optional(),
   cellsPerCluster: z.number().int().min(1).max(100).optional(),
+  sharesClusters: z.boolean().optional(),
   rounds: z.number().int().min(1).max(10_000).optional(),
   sendsMin: z.number().int().min(0).optional(),
   settings: z.record(z.string(), z.union([z.string(), z.number()])).optional(),

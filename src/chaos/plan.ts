@@ -15,6 +15,8 @@ export interface ChaosPlan {
   readonly seed: number;
   /** Cells of one cluster, at most: its history is held in memory when it is judged. */
   readonly cellsPerCluster: number;
+  /** Cells that need less than others share their cluster: fewer clusters, of which some have more than they need. */
+  readonly sharesClusters: boolean;
   /** How often all of it is done, each time with clusters of its own. */
   readonly rounds: number;
   /** Configuration keys of every node. */
@@ -25,33 +27,116 @@ export interface ChaosPlan {
 
 const cell = (workload: string, fault: string, target: CellName["target"]): CellName => ({ workload, fault, target });
 
-/** What CI runs: three minutes at most. */
+/** What CI runs, with the self-test before it: three minutes at most on two cores that have nothing else to do. */
 export const QUICK_CELLS: readonly CellName[] = [
   cell("acks-all", "kill", "leader"),
   cell("acks-all", "pause", "controller"),
+  cell("acks-all", "cut-out", "leader"),
+  cell("acks-all", "failpoint", "leader"),
+  cell("acks-all", "power-loss", "all"),
+  cell("acks-all", "sync-error", "follower"),
+  cell("acks-mix", "kill", "leader"),
+  cell("metadata", "kill", "controller"),
+  cell("acks-all", "chunk", "leader"),
+  cell("acks-all", "reset", "follower"),
 ];
 
 export const QUICK_PLAN: Omit<ChaosPlan, "seed"> = {
   nodes: 3,
   cells: QUICK_CELLS,
-  warmUpMs: 1_500,
-  steadyMs: 1_000,
-  faultMs: 6_000,
+  warmUpMs: 1_000,
+  steadyMs: 500,
+  faultMs: 5_000,
   recoveryMs: 30_000,
   cellsPerCluster: 12,
+  sharesClusters: true,
   rounds: 1,
   settings: {},
   sendsMin: 500,
 };
 
-/** What `--hour` runs: the same cells with more of them and longer, again and again. */
+type Strike = readonly [fault: string, ...targets: CellName["target"][]];
+
+/** Every kind, at whom it tells most. */
+const STRIKES: readonly Strike[] = [
+  ["kill", "leader", "controller", "majority", "all"],
+  ["kill-restart", "leader", "all"],
+  ["crash-loop", "leader", "follower"],
+  ["failpoint", "leader", "follower"],
+  ["failpoint-start", "one"],
+  ["pause", "leader", "controller", "follower", "majority"],
+  ["stutter", "leader", "follower"],
+  ["rolling-restart", "all"],
+  ["lone-leader", "leader"],
+  ["return-stale", "leader"],
+  ["power-loss", "leader", "controller", "all"],
+  ["power-loss-loop", "one"],
+  ["power-loss-behind", "leader"],
+  ["slow-sync", "leader", "follower"],
+  ["slow-write", "follower"],
+  ["short-write", "leader"],
+  ["sync-error", "leader", "follower"],
+  ["sync-error-lost", "leader"],
+  ["write-error", "leader"],
+  ["disk-full", "leader", "follower"],
+  ["full-tmpfs", "leader"],
+  ["full-ext4", "leader"],
+  ["clock-forward", "leader"],
+  ["clock-back", "controller"],
+  ["clock-strobe", "all"],
+  ["cut", "leader", "controller"],
+  ["cut-peers", "leader"],
+  ["cut-out", "leader", "follower"],
+  ["cut-in", "leader", "follower"],
+  ["delay", "leader"],
+  ["stall", "leader"],
+  ["stall-out", "follower"],
+  ["chunk", "leader"],
+  ["reset", "leader"],
+  ["half-close", "follower"],
+  ["corrupt-segment", "follower", "leader"],
+  ["corrupt-journal", "one"],
+  ["lose-caches", "one"],
+  ["corrupt-slot", "one"],
+  ["lose-image", "one"],
+  ["lose-superblock", "one"],
+  ["lose-vote", "one"],
+  ["corrupt-metadata", "one"],
+  ["new-disk", "follower"],
+  ["old-disk", "follower"],
+];
+
+/** Other workloads, where a fault tells something else. */
+const OTHERS: readonly CellName[] = [
+  cell("acks-all-pair", "kill", "leader"),
+  cell("acks-all-pair", "return-stale", "leader"),
+  cell("acks-mix", "kill", "leader"),
+  cell("acks-mix", "pause", "leader"),
+  cell("acks-mix", "power-loss", "all"),
+  cell("big-batches", "kill", "leader"),
+  cell("big-batches", "power-loss", "all"),
+  cell("big-batches", "chunk", "leader"),
+  cell("big-batches", "rolling-restart", "all"),
+  cell("metadata", "kill", "controller"),
+  cell("metadata", "pause", "controller"),
+  cell("metadata", "cut", "controller"),
+  cell("metadata", "power-loss", "all"),
+  cell("metadata", "rolling-restart", "all"),
+];
+
+/** What `--hour` runs. */
 export const HOUR_PLAN: Omit<ChaosPlan, "seed"> = {
   ...QUICK_PLAN,
+  cells: [
+    ...STRIKES.flatMap(([fault, ...targets]) => targets.map((target) => cell("acks-all", fault, target))),
+    ...OTHERS,
+  ],
   warmUpMs: 5_000,
-  steadyMs: 5_000,
-  faultMs: 15_000,
+  steadyMs: 4_000,
+  faultMs: 12_000,
   recoveryMs: 60_000,
   cellsPerCluster: 10,
-  rounds: 4,
-  sendsMin: 10_000,
+  sharesClusters: false,
+  rounds: 2,
+  sendsMin: 2_000,
 };

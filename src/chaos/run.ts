@@ -1,11 +1,11 @@
 // A whole chaos run: what can be tried here, cells put together to clusters, each cluster run and judged, the verdict.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createRng } from "../base/rng.ts";
 import { type Capabilities, missingOf } from "./capabilities.ts";
 import { wordsOf } from "./cell.ts";
 import { faultKind } from "./faults/all.ts";
-import type { ClusterNeeds } from "./faults/types.ts";
+import { grouped, nameOf } from "./grouping.ts";
 import type { ChaosPlan } from "./plan.ts";
 import {
   type CellName,
@@ -17,6 +17,8 @@ import {
 } from "./report.ts";
 import { type PlannedCell, runSession, type SessionPlan } from "./session.ts";
 import { workloadKind } from "./workloads.ts";
+
+const RECURSIVE = { recursive: true, force: true } as const;
 
 export interface RunParts {
   readonly plan: ChaosPlan;
@@ -41,8 +43,11 @@ export async function runChaos(parts: RunParts): Promise<RunReport> {
   const { planned, notRun } = sift(plan, capabilities);
   const sessions: SessionReport[] = [];
   for (const session of sessionsOf(planned, parts)) {
-    say(`${session.name}: ${session.cells.length} cells`);
-    sessions.push(await runSession(session, { say, signal }).catch((error: unknown) => broken(session, signal, error)));
+    say(`${session.name}: ${session.cells.map(({ cell }) => cell.fault).join(", ")}`);
+    const found = await runSession(session, { say, signal }).catch((error: unknown) => broken(session, signal, error));
+    sessions.push(found);
+    // Of an hour of runs only what is wrong stays on the disk.
+    if (found.reasons.length + found.violations.length === 0) rmSync(join(session.directory, "cluster"), RECURSIVE);
   }
   const report: RunReport = {
     version: 1,
@@ -94,39 +99,29 @@ function untried(cell: CellName, reasons: readonly string[]): CellReport {
   };
 }
 
-/** Cells that need the same kind of cluster share one, a bounded number of them. */
 function sessionsOf(cells: readonly PlannedCell[], parts: RunParts): readonly SessionPlan[] {
   const { plan, directory, preload, env } = parts;
-  const groups = new Map<string, { readonly needs: ClusterNeeds; readonly cells: PlannedCell[] }>();
-  for (const cell of cells) {
-    const needs = cell.kind.cluster ?? {};
-    const group = groups.get(nameOf(needs)) ?? { needs, cells: [] };
-    groups.set(nameOf(needs), group);
-    group.cells.push(cell);
-  }
+  const groups = grouped(cells, {
+    needsOf: ({ kind }) => kind.cluster ?? {},
+    sharesClusters: plan.sharesClusters,
+    cellsMax: plan.cellsPerCluster,
+  });
   const sessions: SessionPlan[] = [];
   const rng = createRng(plan.seed);
   for (let round = 1; round <= plan.rounds; round++)
-    for (const [kind, group] of groups)
-      for (let first = 0; first < group.cells.length; first += plan.cellsPerCluster) {
-        const name = `cluster ${sessions.length + 1} (${kind})`;
-        sessions.push({
-          name,
-          needs: group.needs,
-          cells: group.cells.slice(first, first + plan.cellsPerCluster),
-          plan,
-          rng: rng.fork(name),
-          directory: join(directory, `cluster-${sessions.length + 1}`),
-          ...(preload === undefined ? {} : { preload }),
-          ...(env === undefined ? {} : { env }),
-        });
-      }
+    for (const group of groups) {
+      const name = `cluster ${sessions.length + 1} (${nameOf(group.needs)})`;
+      sessions.push({
+        ...group,
+        name,
+        plan,
+        rng: rng.fork(name),
+        directory: join(directory, `cluster-${sessions.length + 1}`),
+        ...(preload === undefined ? {} : { preload }),
+        ...(env === undefined ? {} : { env }),
+      });
+    }
   return sessions;
-}
-
-function nameOf({ place = "loopback", shim, mounts, mountBytes }: ClusterNeeds): string {
-  const parts = [place, ...(shim === true ? ["shim"] : []), ...(mounts === undefined ? [] : [mounts])];
-  return [...parts, ...(mountBytes === undefined ? [] : [`${mountBytes / 1024 / 1024} MiB`])].join(", ");
 }
 
 /** A cluster that could not be run to its end: not green, and not what an interrupted run rejects with. */

@@ -173,6 +173,8 @@ class Session {
       }
       await epochs.look(names);
     }
+    if (workload.topics.length === 0)
+      history.record({ type: "metadata healed", nodes: cluster.nodes.map(({ nodeId }) => nodeId) });
     const late = await fleet.stop();
     await epochs.look(names).catch(() => undefined);
     for (const process of late) this.#reasons.push(`${process} did not stop`);
@@ -248,7 +250,7 @@ class Session {
         healthyMs: this.#plan.plan.recoveryMs,
       });
       this.#reasons.push(...final.faults);
-      if (final.scans === 0) this.#reasons.push("nothing was read in the end");
+      if (final.scans === 0 && this.#topics.length > 0) this.#reasons.push("nothing was read in the end");
       return final;
     } catch (error) {
       this.#reasons.push(`the final phase: ${wordsOf(error)}`);
@@ -269,10 +271,10 @@ class Session {
   }
 
   #report(judgement: Judgement, final: FinalReport | null): SessionReport {
-    const { tally, violations, excused, events, windows } = judgement;
+    const { tally, violations, excused, events, acknowledged, windows } = judgement;
     const { name, plan, directory } = this.#plan;
-    if (tally.total.acknowledged < plan.sendsMin)
-      this.#reasons.push(`only ${tally.total.acknowledged} records were acknowledged: too few to show anything`);
+    if (acknowledged < plan.sendsMin)
+      this.#reasons.push(`only ${acknowledged} requests were acknowledged: too few to show anything`);
     if (final !== null && tally.total.unjudged > 0)
       this.#reasons.push(`${tally.total.unjudged} acknowledged records were in no final scan`);
     const ofAll = [...violations.map(({ invariant }) => `invariant ${invariant} broken`), ...this.#reasons.slice(0, 1)];

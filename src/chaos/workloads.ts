@@ -80,6 +80,16 @@ export const WORKLOADS: readonly WorkloadKind[] = [
     progressPer10s: 100,
     killsClients: false,
   },
+  {
+    name: "metadata",
+    says: "topics and configuration created, changed, deleted and read back by clients that quarrel about the same names",
+    topics: [],
+    clients: (nodes) =>
+      [1, 2, 3].map((number) => ({ name: `admin-${number}`, role: { kind: "metadata", thinkMs: 80, nodes } })),
+    // Changes, and reads with a read barrier, by the controller.
+    progressPer10s: 20,
+    killsClients: false,
+  },
 ];
 
 export function workloadKind(name: string): WorkloadKind | undefined {

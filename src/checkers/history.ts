@@ -199,6 +199,11 @@ export type HistoryEvent =
   | BudgetObserved
   | MetadataEvent;
 
+/** As it is recorded: whoever writes it down says when. */
+export type Unstamped<Event extends HistoryEvent = HistoryEvent> = Event extends HistoryEvent
+  ? Omit<Event, "timeMs">
+  : never;
+
 export type PartitionName = string;
 
 export function partitionName(place: { readonly topic: string; readonly partition: number }): PartitionName {

@@ -5,7 +5,8 @@ import type { Client } from "../../client/types.ts";
 import { openRealClient, stderrLogger } from "../../cli/client.ts";
 import type { OttlaError } from "../../model/errors.ts";
 import { createChecksum } from "../../platform/checksum.ts";
-import { HistoryWriter, type Unstamped } from "../history-io.ts";
+import type { Unstamped } from "../../checkers/history.ts";
+import { HistoryWriter } from "../history-io.ts";
 import type { ClientOrder, Counts, FromClient } from "./order.ts";
 
 const CODECS = ["gzip", "snappy", "lz4", "zstd"] as const;

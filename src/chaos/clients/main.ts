@@ -2,6 +2,7 @@
 import type { ClientOrder, ClientRole, FromClient, ToClient } from "./order.ts";
 import { ClientLife, tell } from "./life.ts";
 import { runLoad } from "./load.ts";
+import { runMetadata } from "./metadata.ts";
 import { runReader } from "./reader.ts";
 
 const TELL_EVERY_MS = 200;
@@ -13,7 +14,7 @@ function run(life: ClientLife, role: ClientRole): Promise<void> {
     case "reader":
       return runReader(life, role);
     case "metadata":
-      return Promise.reject(new Error("no such client yet"));
+      return runMetadata(life, role);
   }
 }
 

@@ -32,8 +32,6 @@ export interface MetadataRole {
   readonly kind: "metadata";
   /** Mean pause between two operations. */
   readonly thinkMs: number;
-  /** Clients of the same pool quarrel about the same names. */
-  readonly pool: string;
   readonly nodes: readonly number[];
 }
 

@@ -5,8 +5,9 @@ import type { Codecs } from "../../ports/codecs.ts";
 import { VISIBLE_WITHIN_MS } from "../../checkers/metadata-visibility.ts";
 import type { HistoryEvent } from "../../checkers/history.ts";
 import type { SimNetwork } from "../network.ts";
-import type { SimWorld } from "../world.ts";
-import { MetadataClient } from "./metadata-client.ts";
+import { MetadataClient, type MetadataHost, NamePool } from "../../checkers/metadata-client.ts";
+import { createSimTimers, type SimWorld } from "../world.ts";
+import { openSimClient } from "./open-client.ts";
 
 export interface MetadataWorkloadParts {
   readonly world: SimWorld;
@@ -37,10 +38,10 @@ export class MetadataWorkload {
 
   constructor(parts: MetadataWorkloadParts, plan: MetadataPlan) {
     this.#parts = parts;
-    const pool = new NamePool(parts.world, this.#used);
+    const pool = new NamePool(() => parts.world.nowMs, this.#used);
     this.#clients = Array.from(
       { length: plan.clients },
-      (_, index) => new MetadataClient(`admin-${index + 1}`, parts, { thinkMs: plan.thinkMs, pool }),
+      (_, index) => new MetadataClient(hostOf(`admin-${index + 1}`, parts, { thinkMs: plan.thinkMs, pool })),
     );
   }
 
@@ -78,34 +79,24 @@ export class MetadataWorkload {
   }
 }
 
-const NAMES_AT_ONCE = 3;
-const NAMES_CHANGE_MS = 6000;
-
-/** Which names are quarrelled about now. */
-export class NamePool {
-  readonly #world: SimWorld;
-  readonly #used: Set<string>;
-
-  constructor(world: SimWorld, used: Set<string>) {
-    this.#world = world;
-    this.#used = used;
-  }
-
-  /** Mostly one of now, sometimes one of before. */
-  pick(rng: Rng): string {
-    const now = Math.floor(this.#world.nowMs / NAMES_CHANGE_MS);
-    const epoch = now > 0 && rng.chance(0.2) ? now - 1 : now;
-    const name = `quarrel-${epoch}-${rng.below(NAMES_AT_ONCE)}`;
-    this.#used.add(name);
-    return name;
-  }
-
-  /** The last ones, oldest first. */
-  get recent(): readonly string[] {
-    return [...this.#used].slice(-3 * NAMES_AT_ONCE);
-  }
-
-  has(name: string): boolean {
-    return this.#used.has(name);
-  }
+/** A process of the simulated world. */
+function hostOf(
+  name: string,
+  parts: MetadataWorkloadParts,
+  { thinkMs, pool }: { readonly thinkMs: number; readonly pool: NamePool },
+): MetadataHost {
+  const { world, nodes, record, nextOperation } = parts;
+  const rng = world.fork(`workload ${name}`);
+  const owner = world.startIncarnation(name);
+  const timers = createSimTimers(world, owner);
+  return {
+    ...{ name, rng, pool, nodes, thinkMs, nextOperation },
+    nowMs: () => world.nowMs,
+    wait: (delayMs) => new Promise((resolve) => void timers.after(delayMs, resolve)),
+    after: (delayMs, act) => timers.after(delayMs, act),
+    connect: () => openSimClient(name, parts, owner, timers),
+    record: (event) => record({ ...event, timeMs: world.nowMs }),
+    sometimes: (what) => world.sometimes(what),
+    fail: (error) => world.fail(error),
+  };
 }

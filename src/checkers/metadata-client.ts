@@ -1,14 +1,12 @@
-// One client process of the metadata workload: changes and looks, one after the other; also a few records, each of which names itself.
-import { utf8Encode } from "../../base/bytes.ts";
-import type { Rng } from "../../base/rng.ts";
-import type { Admin, BatchReport, Client, Producer, TopicInfo } from "../../client/types.ts";
-import { asOttlaError, type OttlaError } from "../../model/errors.ts";
-import type { Timers } from "../../ports/timers.ts";
-import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "../../checkers/metadata-history.ts";
-import { createSimTimers, type Incarnation } from "../world.ts";
-import type { MetadataWorkloadParts, NamePool } from "./metadata-clients.ts";
-import { openSimClient } from "./open-client.ts";
-import { valueOf } from "../../checkers/named-records.ts";
+// One client of the metadata workload, in a simulated or a real process: changes and looks, one after the other; also a few records, each of which
+// names itself.
+import { utf8Encode } from "../base/bytes.ts";
+import type { Rng } from "../base/rng.ts";
+import type { Admin, BatchReport, Client, Producer, TopicInfo } from "../client/types.ts";
+import { asOttlaError, type OttlaError } from "../model/errors.ts";
+import type { Unstamped } from "./history.ts";
+import type { ConfigChange, MetadataResult, MetadataWish, TopicSeen } from "./metadata-history.ts";
+import { valueOf } from "./named-records.ts";
 
 /** Refusals that tell what the controller found. */
 const TELLING = ["TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION"];
@@ -17,39 +15,53 @@ const READ_MS = 3000;
 
 type Act = () => Promise<void>;
 
+/** The process that the client is in. */
+export interface MetadataHost {
+  readonly name: string;
+  readonly rng: Rng;
+  readonly pool: NamePool;
+  readonly nodes: readonly number[];
+  /** Mean pause between two operations. */
+  readonly thinkMs: number;
+  nowMs(): number;
+  wait(delayMs: number): Promise<void>;
+  after(delayMs: number, act: () => void): { cancel(): void };
+  connect(): Promise<Client>;
+  record(event: Unstamped): void;
+  nextOperation(): number;
+  /** Something that is worth counting happened. */
+  sometimes(what: string): void;
+  /** Something that may never happen did. */
+  fail(error: OttlaError): void;
+}
+
 export class MetadataClient {
   readonly name: string;
   operations = 0;
   /** When the last operation ended. */
   endedMs = 0;
-  readonly #parts: MetadataWorkloadParts;
-  readonly #plan: { readonly thinkMs: number; readonly pool: NamePool };
+  readonly #host: MetadataHost;
   readonly #rng: Rng;
-  readonly #owner: Incarnation;
-  readonly #timers: Timers;
   #client: Promise<Client> | undefined;
   #producer: Producer | undefined;
   /** The one record under way. */
   #mark = "";
   #marks = 0;
 
-  constructor(name: string, parts: MetadataWorkloadParts, plan: { readonly thinkMs: number; readonly pool: NamePool }) {
-    this.name = name;
-    this.#parts = parts;
-    this.#plan = plan;
-    this.#rng = parts.world.fork(`workload ${name}`);
-    this.#owner = parts.world.startIncarnation(name);
-    this.#timers = createSimTimers(parts.world, this.#owner);
+  constructor(host: MetadataHost) {
+    this.name = host.name;
+    this.#host = host;
+    this.#rng = host.rng;
   }
 
   wait(delayMs: number): Promise<void> {
-    return new Promise((resolve) => void this.#timers.after(delayMs, resolve));
+    return this.#host.wait(delayMs);
   }
 
   async run(isStopping: () => boolean): Promise<void> {
     const admin = await this.#admin();
     while (!isStopping()) {
-      await this.wait(-Math.log((this.#rng.u32() + 1) / 2 ** 32) * this.#plan.thinkMs);
+      await this.wait(-Math.log((this.#rng.u32() + 1) / 2 ** 32) * this.#host.thinkMs);
       if (!isStopping()) await this.#pick(admin)();
     }
     await this.#producer?.close();
@@ -61,7 +73,7 @@ export class MetadataClient {
   }
 
   #connect(): Promise<Client> {
-    this.#client ??= openSimClient(this.name, this.#parts, this.#owner, this.#timers);
+    this.#client ??= this.#host.connect();
     return this.#client;
   }
 
@@ -72,7 +84,7 @@ export class MetadataClient {
   // --- what it does next
 
   #pick(admin: Admin): Act {
-    const topic = this.#plan.pool.pick(this.#rng);
+    const topic = this.#host.pool.pick(this.#rng);
     const timeoutMs = this.#rng.pick([400, 1500, 5000]);
     const acts: readonly (readonly [weight: number, act: Act])[] = [
       [22, () => this.#create(admin, topic, timeoutMs)],
@@ -82,7 +94,7 @@ export class MetadataClient {
       [8, () => this.#alterTopic(admin, topic, timeoutMs)],
       [3, () => this.#alterCluster(admin, timeoutMs)],
       [4, () => this.#describeCluster(admin, timeoutMs)],
-      [14, async () => void (await this.look(this.#rng.pick(this.#parts.nodes), this.#plan.pool.recent))],
+      [14, async () => void (await this.look(this.#rng.pick(this.#host.nodes), this.#host.pool.recent))],
       [9, () => this.#sendMark(topic)],
       [5, () => this.readMarks(topic)],
     ];
@@ -158,7 +170,7 @@ export class MetadataClient {
     let names: readonly string[] = [];
     await this.#change({ kind: "list topics" }, async () => {
       const found = await admin.listTopics({ linearizable: true, timeoutMs });
-      const topics = found.filter(({ name }) => this.#plan.pool.has(name)).map(seenOf);
+      const topics = found.filter(({ name }) => this.#host.pool.has(name)).map(seenOf);
       names = topics.map(({ topic }) => topic);
       return { kind: "topics", topics };
     });
@@ -167,59 +179,56 @@ export class MetadataClient {
 
   /** What one node says by itself; false when it says nothing. */
   async look(node: number, asked: readonly string[]): Promise<boolean> {
-    const { world, record } = this.#parts;
+    const host = this.#host;
     const admin = await this.#admin();
-    const invokedMs = world.nowMs;
+    const invokedMs = host.nowMs();
     const ask = { topics: asked, from: node, timeoutMs: LOOK_MS };
     const view = await admin.describeMetadata(ask).catch((thrown: unknown) => this.#silent(thrown));
     if (view === undefined) return false;
     const { metadataEnd } = view;
     const topics = view.topics.map(seenOf);
     const said = { process: this.name, node, metadataEnd, asked, topics };
-    record({ type: "metadata seen", invokedMs, timeMs: world.nowMs, ...said });
+    host.record({ type: "metadata seen", invokedMs, ...said });
     return true;
   }
 
   #silent(thrown: unknown): undefined {
-    const { world } = this.#parts;
     const error = asOttlaError(thrown);
-    world.sometimes(`look ended ${error.code}`);
-    if (error.code === "UNKNOWN_SERVER_ERROR") world.fail(error);
+    this.#host.sometimes(`look ended ${error.code}`);
+    if (error.code === "UNKNOWN_SERVER_ERROR") this.#host.fail(error);
   }
 
   // --- one operation, written down
 
   /** `act` resolves with undefined when it does not know what it did. */
   async #change(wish: MetadataWish, act: () => Promise<MetadataResult | undefined>): Promise<void> {
-    const { world, record, nextOperation } = this.#parts;
-    const operation = nextOperation();
-    record({ type: "metadata invoked", timeMs: world.nowMs, operation, process: this.name, wish });
+    const host = this.#host;
+    const operation = host.nextOperation();
+    host.record({ type: "metadata invoked", operation, process: this.name, wish });
     try {
       const result = await act();
-      const timeMs = world.nowMs;
-      if (result === undefined) record({ type: "metadata unknown", timeMs, operation, reason: "it is gone again" });
-      else record({ type: "metadata ok", timeMs, operation, result });
-      world.sometimes(`${wish.kind} ok`);
+      if (result === undefined) host.record({ type: "metadata unknown", operation, reason: "it is gone again" });
+      else host.record({ type: "metadata ok", operation, result });
+      host.sometimes(`${wish.kind} ok`);
     } catch (thrown) {
       this.#failed(wish, operation, asOttlaError(thrown));
     }
     this.operations++;
-    this.endedMs = world.nowMs;
+    this.endedMs = host.nowMs();
   }
 
   #failed(wish: MetadataWish, operation: number, error: OttlaError): void {
-    const { world, record } = this.#parts;
+    const host = this.#host;
     const { code } = error;
     const isRead = wish.kind.startsWith("describe") || wish.kind === "list topics";
-    const ending = { timeMs: world.nowMs, operation };
-    world.sometimes(`${wish.kind} ended ${code}, ${error.outcome ?? "not done"}`);
-    if (code === "UNKNOWN_SERVER_ERROR") world.fail(error);
+    host.sometimes(`${wish.kind} ended ${code}, ${error.outcome ?? "not done"}`);
+    if (code === "UNKNOWN_SERVER_ERROR") host.fail(error);
     const reason = `${code}: ${error.message}`;
-    if (isRead) record({ type: "metadata failed", ...ending, reason });
+    if (isRead) host.record({ type: "metadata failed", operation, reason });
     // "appended": it was done, but the topic's id is not known.
-    else if (error.outcome !== undefined) record({ type: "metadata unknown", ...ending, reason });
-    else if (TELLING.includes(code)) record({ type: "metadata refused", ...ending, code });
-    else record({ type: "metadata failed", ...ending, reason });
+    else if (error.outcome !== undefined) host.record({ type: "metadata unknown", operation, reason });
+    else if (TELLING.includes(code)) host.record({ type: "metadata refused", operation, code });
+    else host.record({ type: "metadata failed", operation, reason });
   }
 
   // --- records that name themselves
@@ -235,38 +244,37 @@ export class MetadataClient {
     });
     this.#mark = `${this.name}:${this.#marks++}`;
     await this.#producer.send(topic, { value: utf8Encode(`${this.#mark}|`) }).catch((thrown: unknown) => {
-      this.#parts.world.sometimes(`mark ended ${asOttlaError(thrown).code}`);
+      this.#host.sometimes(`mark ended ${asOttlaError(thrown).code}`);
     });
   }
 
   /** One record is under way at a time, so it is this batch's. */
   #acknowledged({ topic, topicId, partition, baseOffset, error }: BatchReport): void {
     if (error !== undefined || topicId === undefined || baseOffset === undefined) return;
-    const { world, record } = this.#parts;
-    world.sometimes("mark acknowledged");
+    this.#host.sometimes("mark acknowledged");
     const place = { process: this.name, topic, topicId, partition, offset: baseOffset };
-    record({ type: "mark acknowledged", timeMs: world.nowMs, ...place, mark: this.#mark });
+    this.#host.record({ type: "mark acknowledged", ...place, mark: this.#mark });
   }
 
   /** All that is in a topic, if it can be read in time. */
   async readMarks(topic: string): Promise<void> {
-    const { world, record } = this.#parts;
+    const host = this.#host;
     const client = await this.#connect();
     const consumer = client.consumer({ topics: [topic], untilEnd: true, maxWaitMs: 100, onOutOfRange: "error" });
-    const timer = this.#timers.after(READ_MS, () => void consumer.close());
+    const timer = host.after(READ_MS, () => void consumer.close());
     try {
       for await (const batch of consumer.batches()) {
         const { topicId, partition } = batch;
         for (const { offset, value } of batch) {
           const place = { process: this.name, topic, topicId, partition, offset };
-          record({ type: "mark read", timeMs: world.nowMs, ...place, mark: valueOf(value) });
-          world.sometimes("mark read");
+          host.record({ type: "mark read", ...place, mark: valueOf(value) });
+          host.sometimes("mark read");
         }
       }
     } catch (thrown) {
       const error = asOttlaError(thrown);
-      world.sometimes(`read of marks ended ${error.code}`);
-      if (error.code === "UNKNOWN_SERVER_ERROR" || error.code === "CORRUPT_MESSAGE") world.fail(error);
+      host.sometimes(`read of marks ended ${error.code}`);
+      if (error.code === "UNKNOWN_SERVER_ERROR" || error.code === "CORRUPT_MESSAGE") host.fail(error);
     } finally {
       timer.cancel();
       await consumer.close();
@@ -283,4 +291,38 @@ function unlessMissing(thrown: unknown): undefined {
   const error = asOttlaError(thrown);
   if (error.code === "UNKNOWN_TOPIC_OR_PARTITION" && error.cause === undefined) return;
   throw error;
+}
+
+const NAME_PREFIX = "quarrel-";
+const NAMES_AT_ONCE = 3;
+const NAMES_CHANGE_MS = 6000;
+
+/** Which names are quarrelled about now. */
+export class NamePool {
+  readonly #nowMs: () => number;
+  readonly #used: Set<string>;
+
+  constructor(nowMs: () => number, used: Set<string>) {
+    this.#nowMs = nowMs;
+    this.#used = used;
+  }
+
+  /** Mostly one of now, sometimes one of before. */
+  pick(rng: Rng): string {
+    const now = Math.floor(this.#nowMs() / NAMES_CHANGE_MS);
+    const epoch = now > 0 && rng.chance(0.2) ? now - 1 : now;
+    const name = `${NAME_PREFIX}${epoch}-${rng.below(NAMES_AT_ONCE)}`;
+    this.#used.add(name);
+    return name;
+  }
+
+  /** The last ones, oldest first. */
+  get recent(): readonly string[] {
+    return [...this.#used].slice(-3 * NAMES_AT_ONCE);
+  }
+
+  /** Is it one of the workload's? */
+  has(name: string): boolean {
+    return name.startsWith(NAME_PREFIX);
+  }
 }
