@@ -1,7 +1,7 @@
 // `ottla bench report`: results as one HTML file that asks nobody for anything. Everything is in it as it is read, also without its script.
 import { createHash } from "node:crypto";
 import type { BenchResult } from "../result.ts";
-import { gather, type Gathered, shortCommit } from "./gather.ts";
+import { gather, type Gathered, type ReportRun, shortCommit } from "./gather.ts";
 import { type Child, element, join, type Markup, verbatim } from "./markup.ts";
 import { PAGE_SCRIPT } from "./page-script.ts";
 import { PAGE_STYLE } from "./page-style.ts";
@@ -100,11 +100,10 @@ const nothing = (): Markup =>
   );
 
 function table(gathered: Gathered): Markup {
-  const remarks = gathered.runs.flatMap(({ run, title }) =>
-    run.remarks.map((remark) => (gathered.runs.length > 1 ? `${title}: ${remark}` : remark)),
-  );
-  const errors = gathered.runs.flatMap(({ run, title }) =>
-    Object.entries(run.errors).map(([code, count]) => `${title}: ${code}, ${count} times`),
+  const { runs } = gathered;
+  const remarks = saidOf(runs, ({ remarks: own }) => own);
+  const errors = saidOf(runs, ({ errors: own }) =>
+    Object.entries(own).map(([code, count]) => `${code}, ${count} times`),
   );
   const list = (items: readonly string[], name: string): Child =>
     items.length > 0 && [
@@ -118,7 +117,7 @@ function table(gathered: Gathered): Markup {
   return element(
     "section",
     {},
-    element("h2", {}, gathered.runs.length === 1 ? "The run in figures" : "All runs in figures"),
+    element("h2", {}, runs.length === 1 ? "The run in figures" : "All runs in figures"),
     element(
       "p",
       { class: "lead" },
@@ -128,9 +127,24 @@ function table(gathered: Gathered): Markup {
   );
 }
 
+const TITLES_MAX = 4;
+
+/** What is said of several runs is said once, with whom it is about. */
+function saidOf(runs: readonly ReportRun[], of: (run: ReportRun["run"]) => readonly string[]): string[] {
+  const about = new Map<string, string[]>();
+  for (const { run, title } of runs) for (const text of of(run)) about.set(text, [...(about.get(text) ?? []), title]);
+  return [...about].map(([text, titles]) => {
+    if (runs.length === 1) return text;
+    if (titles.length === runs.length) return `all runs: ${text}`;
+    const more = titles.length > TITLES_MAX ? ` and ${titles.length - TITLES_MAX} more` : "";
+    return `${titles.slice(0, TITLES_MAX).join("; ")}${more}: ${text}`;
+  });
+}
+
 function facts({ results, runs }: Gathered): Child {
   if (results.length === 0) return undefined;
-  const latency = [...new Set(runs.filter(({ run }) => run.latencyMs !== null).map(({ run }) => run.latencyOf))];
+  const timed = runs.filter(({ run }) => run.latencyMs !== null);
+  const latency = saidOf(timed, ({ latencyOf }) => [`latency is ${latencyOf}`]);
   return element(
     "section",
     {},
@@ -139,7 +153,7 @@ function facts({ results, runs }: Gathered): Child {
       element(
         "ul",
         {},
-        latency.map((text) => element("li", {}, `Latency: ${text}`)),
+        latency.map((text) => element("li", {}, capital(text))),
       ),
     results.map((result, index) => [
       results.length > 1 && element("h3", { class: "list" }, `Result ${index + 1} of ${results.length}`),

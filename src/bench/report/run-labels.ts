@@ -1,6 +1,6 @@
 // What tells runs apart, in words: what all have in common is said once, what differs is the title of a run.
 import type { BenchRun } from "../result.ts";
-import { grouped, size } from "./units.ts";
+import { duration, grouped, size } from "./units.ts";
 
 type Value = string | number | null;
 
@@ -41,8 +41,17 @@ export function labelCell(name: string, value: Value | undefined): string {
 export function labelWords(name: string, value: Value): string {
   const own = WORDS[name];
   if (own !== undefined) return own(value);
+  const unit = UNITS.find(({ suffix }) => name.endsWith(suffix) && name.length > suffix.length);
+  if (unit !== undefined && typeof value === "number")
+    return `${spelled(name.slice(0, -unit.suffix.length))} ${unit.of(value)}`;
   return `${spelled(name)} ${typeof value === "number" ? grouped(value) : value}`;
 }
+
+/** Units are last in the names of labels. */
+const UNITS = [
+  { suffix: "Ms", of: duration },
+  { suffix: "Bytes", of: size },
+] as const;
 
 export interface LabelSplit {
   /** Of every run, in words. */

@@ -51,9 +51,12 @@ export interface LinearOptions extends Place {
   readonly isRounded?: boolean;
 }
 
+/** Differences below it are none. */
+const SPAN_MIN = 1e-9;
+
 /** From 0 or `min` on. */
 export function linearScale({ min, max }: Extent, { fromAt, toAt, stepsMax, isRounded = true }: LinearOptions): Scale {
-  const span = max > min ? max - min : 1;
+  const span = max - min > SPAN_MIN ? max - min : 1;
   const step = niceStep(span, stepsMax);
   const low = isRounded ? Math.floor(min / step + 1e-9) * step : min;
   const high = isRounded ? Math.ceil((min + span) / step - 1e-9) * step : min + span;

@@ -36,9 +36,11 @@ export function acksSection(gathered: Gathered): Markup | undefined {
   const compared = groups.map(
     (group): CompareGroup => ({ title: groups.length > 1 ? groupTitle(group, varying) : "", rows: acksRows(group) }),
   );
+  const isUnlike = new Set(groups.flat().map(({ run }) => run.latencyOf)).size > 1;
+  const note = isUnlike ? " What counts as latency is not the same for all: see the end of this page." : "";
   return section(
     "Acks levels compared",
-    "The same load with nothing answered (0), answered once the leader has written it (1), and once every in-sync replica has it durable (all).",
+    `The same load with nothing answered (0), answered once the leader has written it (1), and once every in-sync replica has it durable (all).${note}`,
     comparisons(compared, gathered),
   );
 }

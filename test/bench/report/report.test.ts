@@ -127,6 +127,22 @@ describe("what is drawn", () => {
     expect(text.split("1 KiB records")).toHaveLength(2);
   });
 
+  it("what is said of several runs once, with whom it is about", () => {
+    const [one, other, third] = acksRuns();
+    if (one === undefined || other === undefined || third === undefined) throw new Error("no runs");
+    const runs = [
+      { ...one, remarks: ["a busy machine", "late"], latencyOf: "until the hand-over" },
+      { ...other, remarks: ["a busy machine"] },
+      { ...third, remarks: ["a busy machine", "late"] },
+    ];
+    const text = textOf(pageOf([resultOf(runs)]));
+    expect(text.split("a busy machine")).toHaveLength(2);
+    expect(text).toContain("all runs: a busy machine");
+    expect(text).toContain("acks=0; acks=all: late");
+    expect(text).toContain("Acks=0: latency is until the hand-over");
+    expect(text).toContain("What counts as latency is not the same for all");
+  });
+
   it("nothing, where nothing was measured: it says so", () => {
     expect(textOf(pageOf([resultOf([])]))).toContain("Nothing was measured");
     const bare = pageOf([resultOf([bareRun()])]);
