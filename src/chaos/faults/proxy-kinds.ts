@@ -63,14 +63,23 @@ const SHAPES: readonly ProxyShape[] = [
   },
 ];
 
-/** Not told from what was meant where nothing of the protocol is under a checksum: see the limits in docs/chaos.md. */
-const FLIP: ProxyShape = {
-  name: "flip",
-  says: "one bit in about 5,000 to 100,000 of its bytes is turned over",
-  draw: (rng) => ({ kind: "flip", everyBytes: rng.between(5_000, 100_000), direction: "both" }),
-  counted: "flipped",
-  least: 3,
-};
+/** Of the protocol only record batches are under a checksum; in an envelope a flipped bit may change what is meant: see the limits in docs/chaos.md. */
+const FLIPS: readonly ProxyShape[] = [
+  {
+    name: "flip-records",
+    says: "one bit in about 50,000 to 500,000 bytes of its record batches is turned over (in messages over 8 KiB)",
+    draw: (rng) => ({ kind: "flip", everyBytes: rng.between(50_000, 500_000), only: "records", direction: "both" }),
+    counted: "flipped",
+    least: 3,
+  },
+  {
+    name: "flip",
+    says: "one bit in about 5,000 to 100,000 of all its bytes is turned over; what was meant may change unnoticed",
+    draw: (rng) => ({ kind: "flip", everyBytes: rng.between(5_000, 100_000), direction: "both" }),
+    counted: "flipped",
+    least: 3,
+  },
+];
 
 function proxyOf(cluster: ChaosCluster, nodeId: number): NodeProxy {
   const { proxy } = cluster.node(nodeId);
@@ -107,4 +116,4 @@ function kindOf({ name, says, draw, counted, least }: ProxyShape): FaultKind {
   };
 }
 
-export const PROXY_KINDS: readonly FaultKind[] = [...SHAPES, FLIP].map(kindOf);
+export const PROXY_KINDS: readonly FaultKind[] = [...SHAPES, ...FLIPS].map(kindOf);

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Rng } from "../../base/rng.ts";
 import type { ProxyFault } from "../cluster-types.ts";
 import type { ProxyCount } from "./proxy-counts.ts";
+import { RecordFrames } from "./proxy-frames.ts";
 
 /** What waits in a lane; beyond it the sender is not read. */
 const QUEUED_BYTES_MAX = 8 << 20;
@@ -35,6 +36,8 @@ export class Lane {
   /** Of bytes since the fault began. */
   #countedBytes = 0;
   #untilFlipBytes = 0;
+  /** Always followed: a fault begins in the middle of a message. */
+  readonly #frames = new RecordFrames();
 
   constructor(parts: LaneParts) {
     this.#parts = parts;
@@ -68,6 +71,10 @@ export class Lane {
     count(isToNode ? "bytesToNode" : "bytesFromNode", bytes.length);
     if (this.#isEnded || to.destroyed) return;
     const fault = this.#fault;
+    const isRecords = fault?.kind === "flip" && fault.only === "records";
+    this.#frames.take(bytes, (from, to) => {
+      if (isRecords) this.#flip(bytes.subarray(from, to), fault.everyBytes);
+    });
     if (fault === undefined && this.#waiting.length === 0) {
       if (!to.write(bytes)) this.#parts.from.pause();
       return;
@@ -85,7 +92,8 @@ export class Lane {
       case "chunk":
         return this.#chunk(bytes, fault.bytesMax);
       case "flip":
-        return this.#wait(this.#flipped(bytes, fault.everyBytes), 0);
+        if (fault.only === undefined) this.#flip(bytes, fault.everyBytes);
+        return this.#wait(bytes, 0);
       case "reset":
       case "half-close":
         return this.#cutAt(bytes, fault);
@@ -105,7 +113,7 @@ export class Lane {
     this.#send();
   }
 
-  #flipped(bytes: Buffer, everyBytes: number): Buffer {
+  #flip(bytes: Buffer, everyBytes: number): void {
     let at = this.#untilFlipBytes - 1;
     while (at < bytes.length) {
       bytes[at] = (bytes[at] ?? 0) ^ (1 << this.#parts.rng.below(8));
@@ -113,7 +121,6 @@ export class Lane {
       at += this.#drawn(everyBytes);
     }
     this.#untilFlipBytes = at - bytes.length + 1;
-    return bytes;
   }
 
   #cutAt(bytes: Buffer, fault: ProxyFault & { readonly kind: "reset" | "half-close" }): void {

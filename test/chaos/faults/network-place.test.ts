@@ -19,8 +19,8 @@ afterEach(() => {
 
 /** Lines that a program in the place prints. */
 function program(place: NodePlace, code: string): string[] {
-  const [command = "", ...args] = [...place.prefix, process.execPath, "-e", code];
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const [command = "", ...prefix] = place.prefix;
+  const child = spawn(command, [...prefix, process.execPath, "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => void lines.push(line));
