@@ -135,14 +135,21 @@ export interface Rebuild {
   readonly operations: readonly NameOperation[];
 }
 
-/** Makes the data directory what the tree says; returns a path of each file in it. */
-export function rebuild(parts: Rebuild): ReadonlyMap<number, string> {
+export interface Rebuilt {
+  /** A path of each file in the data directory. */
+  readonly paths: ReadonlyMap<number, string>;
+  /** Where each file was that a power loss may leave. */
+  readonly sources: ReadonlyMap<number, string>;
+}
+
+/** Makes the data directory what the tree says. */
+export function rebuild(parts: Rebuild): Rebuilt {
   const { dataDir, undoDir, after } = parts;
   const sources = sourcesOf(parts);
   const wanted = listing({ ...after, paths: sources });
   const paths = new Map<number, string>();
   for (const [path, inode] of wanted) if (inode !== -1) paths.set(inode, join(dataDir, path));
-  if (isSame(wanted, listing(parts.live))) return paths;
+  if (isSame(wanted, listing(parts.live))) return { paths, sources };
   const fresh = join(undoDir, "restored");
   mkdirSync(fresh);
   for (const [path, inode] of wanted) {
@@ -151,7 +158,7 @@ export function rebuild(parts: Rebuild): ReadonlyMap<number, string> {
   }
   for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name), { recursive: true });
   for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(dataDir, name));
-  return paths;
+  return { paths, sources };
 }
 
 function isSame(left: ReadonlyMap<string, number>, right: ReadonlyMap<string, number>): boolean {

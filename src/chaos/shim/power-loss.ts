@@ -36,8 +36,9 @@ export function losePower(paths: PowerLossPaths, choices: Choices): PowerLoss {
   const undo = readUndo(paths.undoDir, checksum);
   const live = scanTree(paths.dataDir);
   const after = undoNames(live, undo.names, choices, tally);
-  const pathOf = rebuild({ ...paths, live, after, operations: undo.names });
+  const { paths: pathOf, sources } = rebuild({ ...paths, live, after, operations: undo.names });
   for (const inode of undo.files) {
+    if (!sources.has(inode)) tally.problems.push(`inode ${inode}: was written, and is gone without a removal`);
     const path = pathOf.get(inode);
     // A file that has no name afterwards has no bytes either.
     if (path !== undefined) undoFile({ path, operations: undo.operationsOf(inode), choices, checksum, tally });

@@ -5,19 +5,19 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate as turn } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createRng, type Rng } from "../../../src/base/rng.ts";
-import type { ShimControl } from "../../../src/chaos/shim/control.ts";
+import { FAULT_SLOTS, type ShimControl } from "../../../src/chaos/shim/control.ts";
 import { losePower, type PowerLoss } from "../../../src/chaos/shim/power-loss.ts";
 import { prepareShim } from "../../../src/chaos/shim/setup.ts";
 import { type CrashChoices, DiskImage } from "../../../src/sim/disk-image.ts";
 import { canPreload } from "./can-preload.ts";
 import { applyStep, drawFates, drawSteps, type Fates, fingerprintOf, fingerprintOfImage } from "./shim-model.ts";
-import { bytesOf, type Script, type Step } from "./writer.ts";
+import { bytesOf, type Script, type Step } from "./steps.ts";
 
-const WRITER = join(import.meta.dirname, "writer.ts");
-const SEEDS = Number(process.env["SHIM_SEEDS"] ?? 4);
+const WRITER = join(import.meta.dirname, "writer.mjs");
+const SEEDS = Number(process.env["SHIM_SEEDS"] ?? 3);
 const FIRST_SEED = Number(process.env["SHIM_FIRST_SEED"] ?? 1);
 const STEPS = 400;
 const PAGE_BYTES = 4096;
@@ -53,16 +53,17 @@ async function live(stage: Stage): Promise<void> {
   const progressFile = join(directory, "progress");
   writeFileSync(progressFile, "");
   const controlFile = env["OTTLA_SHIM_CONTROL"] ?? "";
-  const script: Script = { root: dataDir, progressFile, controlFile, steps };
+  const failSyncsAt = FAULT_SLOTS.failSyncs * 8;
+  const script: Script = { root: dataDir, progressFile, controlFile, failSyncsAt, steps };
   const scriptFile = join(directory, "steps.script.json");
   writeFileSync(scriptFile, JSON.stringify(script));
-  const child = spawn(process.execPath, ["--import", "tsx", WRITER, scriptFile], {
+  const child = spawn(process.execPath, [WRITER, scriptFile], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   const ended = once(child, "exit");
-  const killAt = rng.below(STEPS * 2);
-  while (statSync(progressFile).size < killAt && child.exitCode === null) await turn();
+  const killAt = rng.between(STEPS / 4, STEPS * 2 - 1);
+  while (statSync(progressFile).size < killAt && child.exitCode === null) await sleep(1);
   child.kill("SIGKILL");
   await ended;
   if (child.exitCode !== null) throw new Error(`the writer ended by itself with ${child.exitCode}`);

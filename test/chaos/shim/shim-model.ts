@@ -5,7 +5,7 @@ import { createRng, type Rng } from "../../../src/base/rng.ts";
 import type { Choices } from "../../../src/chaos/shim/choices.ts";
 import { createChecksum } from "../../../src/platform/checksum.ts";
 import { type CrashChoices, type DiskImage, type Fate, type FileNode } from "../../../src/sim/disk-image.ts";
-import { bytesOf, type Step } from "./writer.ts";
+import { bytesOf, type Step } from "./steps.ts";
 
 const checksum = createChecksum();
 
@@ -164,8 +164,10 @@ function drawStep(rng: Rng, image: DiskImage): Step | undefined {
 
 function drawWrite(rng: Rng, path: string, sizeBytes: number): Step {
   const position = rng.chance(0.4) ? sizeBytes : rng.below(rng.chance(0.2) ? SIZE_MAX : sizeBytes + 1);
-  const length = 1 + rng.below(rng.pick([20, 600, 5_000, 12_000]));
-  return { kind: "write", path, position, sizeBytes: length, seed: rng.u32() };
+  const bytes = Buffer.alloc(1 + rng.below(rng.pick([20, 600, 5_000, 12_000])));
+  // Zeros too: the journal keeps those apart.
+  if (rng.chance(0.8)) rng.fill(bytes);
+  return { kind: "write", path, position, bytes: bytes.toString("base64") };
 }
 
 function isRemovable(image: DiskImage, directory: string): boolean {
