@@ -10,7 +10,7 @@ const usage = `npm run failover -- [--kills N] [--kinds KIND[:N],...] [--rate RE
   as ottla bench failover, whose --help says what they mean`;
 const { json: _, ...flags } = flagsOf(usage, {
   kills: { type: "string", default: "30" },
-  kinds: { type: "string", default: "kill,controller,pause,pause-controller,cut,cut-controller,stop" },
+  kinds: { type: "string", default: "all" },
   rate: { type: "string", default: "20000" },
   "record-bytes": { type: "string", default: "100" },
   dir: { type: "string" },

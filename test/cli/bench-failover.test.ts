@@ -1,5 +1,6 @@
 // Flags of ottla bench failover: what makes no sense is refused before anything is started.
 import { describe, expect, it } from "vitest";
+import { KINDS } from "../../src/bench/failover/kinds.ts";
 import { failoverPlan } from "../../src/cli/commands/bench-failover.ts";
 import { UsageError } from "../../src/cli/values.ts";
 
@@ -15,6 +16,10 @@ describe("flags of ottla bench failover", () => {
       recordsPerSecond: 20_000,
       recordBytes: 100,
     });
+  });
+
+  it("mean all kinds when none is named", () => {
+    expect(failoverPlan({ ...FLAGS, kinds: "all" }).plan.map(({ kind }) => kind)).toEqual([...KINDS]);
   });
 
   it.each([

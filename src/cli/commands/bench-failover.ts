@@ -36,7 +36,7 @@ interface FailoverPlan {
 
 export function failoverPlan({ kills, kinds, rate, recordBytes, dir, out }: FailoverFlags): FailoverPlan {
   const times = parseInteger(kills, "--kills", TIMES);
-  const plan = kinds.split(",").map((text): Planned => {
+  const plan = (kinds === "all" ? KINDS.join(",") : kinds).split(",").map((text): Planned => {
     const [name = "", count, ...more] = text.trim().split(":");
     const kind = KINDS.find((each) => each === name);
     if (kind === undefined || more.length > 0)

@@ -7,11 +7,7 @@ export function addBenchFailover(bench: Command, act: Act): void {
     .command("failover")
     .description("how long a partition takes nothing when its leader goes: three brokers of its own, under load")
     .option("--kills <n>", "so often for each kind that says no number", "30")
-    .option(
-      "--kinds <kind[:n],...>",
-      "kill, controller, pause, pause-controller, cut, cut-controller, stop",
-      "kill,controller,pause,pause-controller,cut,cut-controller,stop",
-    )
+    .option("--kinds <list>", "which, each with :n if you like", "all")
     .option("--rate <records/s>", "the load beside the probes", "20000")
     .option("--record-bytes <size>", "of its records", "100")
     .option("--dir <path>", "where the brokers keep their data (default: the system's for temporary files)")
@@ -19,7 +15,11 @@ export function addBenchFailover(bench: Command, act: Act): void {
     .addHelpText(
       "after",
       prose(`
-A client process of its own for each of six partitions sends a small record with acks=all every 20 ms; another one sends the load. Kinds: the leader is killed (-9), paused, cut off from the network in silence (Linux; root, or inside unshare -rn), or stopped in order and started again; "controller" and "-controller": it is the controller, too.
+A client process of its own for each of six partitions sends a small record with acks=all every 20 ms; another one sends the load. Kinds, and what happens to a leader:
+  kill, controller        kill -9; controller: of one that is the controller, too
+  pause, pause-controller SIGSTOP
+  cut, cut-controller     its network takes nothing, in silence (Linux; root, or inside unshare -rn)
+  stop                    stopped in order and started again.
 Exit code 1 when a kind misses its limit or could not be measured, the load was less than 90 % of what it was to be, or a client was told of an error.`),
     )
     .addHelpText(
