@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { z } from "zod";
+import { benchmarkTables } from "./benchmark-table.ts";
 import { parseReliability } from "../src/bench/reliability/result-file.ts";
 import { readmeTable } from "../src/bench/reliability/table.ts";
 import { RUNTIME_CONFIGS, type RuntimeConfigKey } from "../src/metadata/configs.ts";
@@ -9,7 +10,7 @@ import { brokerConfigSchema, runtimeTopicConfigShape } from "../src/model/config
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
-export type TableName = "errors" | "exit-codes" | "config" | "layers" | "reliability";
+export type TableName = "errors" | "exit-codes" | "config" | "layers" | "reliability" | "benchmarks";
 
 const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   OK: "done",
@@ -116,6 +117,7 @@ export const TABLES: Readonly<Record<TableName, () => string>> = {
   config: configTable,
   layers: layerTable,
   reliability: reliabilityTable,
+  benchmarks: benchmarkTables,
 };
 
 /** The text with the named table replaced. Throws when its marker lines are not there exactly once. */

@@ -16,6 +16,7 @@ const run = (script: string, ...flags: readonly string[]): Promise<Ended> =>
   });
 
 const SCRIPTS = [
+  "chaos",
   "failover",
   "demo",
   "leader-kills",
@@ -24,6 +25,7 @@ const SCRIPTS = [
   "fresh-seeds",
   "mutants",
   "enumerate-crashes",
+  "figures",
 ];
 
 it.each([...SCRIPTS, "sim", "raft-sim", "replication-sim"])("%s --help", { timeout: 60_000 }, async (script) => {

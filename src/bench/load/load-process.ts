@@ -6,6 +6,7 @@ import type { Client } from "../../client/types.ts";
 import { LatencyHistogram } from "../histogram.ts";
 import { FollowLoad, partitionsOf, ReplayLoad } from "./consumer-load.ts";
 import type { PaceClock } from "./pace.ts";
+import { Payload } from "./payload.ts";
 import { ProducerLoad } from "./producer-load.ts";
 import { Recorder } from "./recorder.ts";
 import type { FromLoad, LoadPlan, PartitionCount, Span, ToLoad } from "./types.ts";
@@ -30,6 +31,7 @@ class LoadProcess {
   readonly #plan: LoadPlan;
   readonly #recorder: Recorder;
   readonly #late = LatencyHistogram.empty();
+  readonly #payload: Payload;
   readonly #clients: Client[] = [];
   readonly #producers: ProducerLoad[] = [];
   readonly #replays: ReplayLoad[] = [];
@@ -39,6 +41,7 @@ class LoadProcess {
 
   constructor(plan: LoadPlan) {
     this.#plan = plan;
+    this.#payload = new Payload(plan.recordBytes);
     this.#recorder = new Recorder({ ...plan, nowMs: clock.nowMs, emit: tell });
   }
 
@@ -75,7 +78,7 @@ class LoadProcess {
       this.#replays.push(new ReplayLoad({ ...common, partitions: partitionsOf(number, connections, partitions) }));
       return;
     }
-    const producer = new ProducerLoad({ ...common, number, late: this.#late });
+    const producer = new ProducerLoad({ ...common, number, late: this.#late, payload: this.#payload });
     await producer.prepare();
     this.#producers.push(producer);
   }

@@ -3,8 +3,8 @@ import { randomFillSync } from "node:crypto";
 
 /** Connection, sequence, and when it was due. */
 export const STAMP_BYTES = 16;
-/** Values are slices of one random text at changing places. */
-const STORE_BYTES = 1024 * 1024;
+/** Values are slices of one random text at so many places: making one costs as much as sending it. */
+const SLICES = 256;
 /** An odd step, so that neighbours differ. */
 const STEP_BYTES = 4099;
 
@@ -16,19 +16,20 @@ export interface Stamp {
 }
 
 export class Payload {
-  readonly #recordBytes: number;
-  readonly #store: Buffer;
+  readonly #slices: readonly Buffer[];
   #at = 0;
 
   constructor(recordBytes: number) {
-    this.#recordBytes = recordBytes;
-    this.#store = randomFillSync(Buffer.alloc(STORE_BYTES + recordBytes));
+    const store = randomFillSync(Buffer.alloc(SLICES * STEP_BYTES + recordBytes));
+    this.#slices = Array.from({ length: SLICES }, (_, index) =>
+      store.subarray(index * STEP_BYTES, index * STEP_BYTES + recordBytes),
+    );
   }
 
   /** Valid until the next call. */
   next(): Buffer {
-    this.#at = (this.#at + STEP_BYTES) % STORE_BYTES;
-    return this.#store.subarray(this.#at, this.#at + this.#recordBytes);
+    this.#at = (this.#at + 1) % SLICES;
+    return this.#slices[this.#at] as Buffer;
   }
 
   stamped({ connection, sequence, dueMs }: Stamp): Buffer {

@@ -4,7 +4,7 @@ import { OttlaError } from "../../model/errors.ts";
 import type { LatencyHistogram } from "../histogram.ts";
 import { Lane } from "./lanes.ts";
 import { type PaceClock, paceClosed, paceOpen } from "./pace.ts";
-import { Payload } from "./payload.ts";
+import type { Payload } from "./payload.ts";
 import type { Recorder } from "./recorder.ts";
 import { type LoadPlan, NOT_SENT, type PartitionCount, type SentLane, type Span } from "./types.ts";
 
@@ -22,12 +22,13 @@ export interface ProducerParts {
   readonly recorder: Recorder;
   readonly clock: PaceClock;
   readonly late: LatencyHistogram;
+  /** Of all connections of the process. */
+  readonly payload: Payload;
 }
 
 export class ProducerLoad {
   readonly #parts: ProducerParts;
   readonly #lanes = new Map<number, Lane>();
-  readonly #payload: Payload;
   readonly #producer: Producer;
   /** Records that go to one partition before the next one has its turn. */
   readonly #turn: number;
@@ -37,7 +38,6 @@ export class ProducerLoad {
   constructor(parts: ProducerParts) {
     const { plan, number, client } = parts;
     this.#parts = parts;
-    this.#payload = new Payload(plan.recordBytes);
     this.#partition = number % plan.partitions;
     this.#turn = turnOf(plan);
     const shareBytes = Math.floor(BUFFER_BYTES_MAX / plan.connections);
@@ -91,7 +91,7 @@ export class ProducerLoad {
   }
 
   #send(dueMs: number): Promise<void> | undefined {
-    const { plan, number } = this.#parts;
+    const { plan, number, payload } = this.#parts;
     if (this.#inTurn++ === this.#turn) {
       this.#partition = (this.#partition + 1) % plan.partitions;
       this.#inTurn = 1;
@@ -99,7 +99,7 @@ export class ProducerLoad {
     const lane = this.#lane(this.#partition);
     const isStamped = plan.verb === "e2e";
     const stamp = { connection: number, sequence: lane.next, dueMs };
-    const value = isStamped ? this.#payload.stamped(stamp) : this.#payload.next();
+    const value = isStamped ? payload.stamped(stamp) : payload.next();
     const room = this.#producer.enqueue(plan.topic, { value, partition: lane.partition });
     lane.sent(dueMs);
     return room;
