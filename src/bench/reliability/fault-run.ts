@@ -29,6 +29,8 @@ export interface FaultRunParts {
   readonly directory: string;
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
+  /** What nodes load first, and with which environment: planted bugs. */
+  readonly planted?: Pick<ClusterOptions, "preload" | "env">;
 }
 
 const HEALTHY_MS = 60_000;
@@ -207,10 +209,11 @@ class FaultRun {
   }
 }
 
-function clusterOptions({ kind, settings, directory }: FaultRunParts): ClusterOptions {
+function clusterOptions({ kind, settings, directory, planted }: FaultRunParts): ClusterOptions {
   const { place, shim, mounts, mountBytes, settings: needed } = kind.cluster ?? {};
   const nodeIds = Array.from({ length: settings.nodes }, (_, index) => index + 1);
   return {
+    ...planted,
     nodes: settings.nodes,
     directory: join(directory, "cluster"),
     // Leaders stay where a round puts them.

@@ -7,7 +7,7 @@ import { type Capabilities, missingOf } from "../../chaos/capabilities.ts";
 import { faultKind } from "../../chaos/faults/all.ts";
 import type { Acks } from "../../client/types.ts";
 import { commit, machine } from "../machine.ts";
-import { runFault } from "./fault-run.ts";
+import { type FaultRunParts, runFault } from "./fault-run.ts";
 import { ACKS_LEVELS, type ReliabilityFault } from "./matrix.ts";
 import {
   RELIABILITY_VERSION,
@@ -25,6 +25,7 @@ export interface ReliabilityParts {
   readonly signal: AbortSignal;
   /** Files of the runs are left there. */
   readonly keepIn?: string;
+  readonly planted?: FaultRunParts["planted"];
 }
 
 /** A fault that cannot be struck as it should stops nothing: its cells say why. Ends early, and says so, when it is told to stop. */
@@ -57,10 +58,13 @@ async function cellsOf(
   if (kind === undefined) return notRun(fault, `there is no fault "${fault.kind}"`, parts);
   const missing = missingOf(kind.needs, parts.capabilities);
   if (missing.length > 0) return notRun(fault, missing.join("; "), parts);
-  const { settings, say, signal } = parts;
+  const { settings, say, signal, planted } = parts;
   try {
     const rng = createRng(settings.seed).fork(fault.id);
-    const figures = await runFault({ fault, kind, settings, rng, directory, say, signal });
+    const figures = await runFault({
+      ...{ fault, kind, settings, rng, directory, say, signal },
+      ...(planted === undefined ? {} : { planted }),
+    });
     return ACKS_LEVELS.map((acks) => {
       const found = figures.get(acks) ?? null;
       const failed = found === null ? "nothing was sent" : null;

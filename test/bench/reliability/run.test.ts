@@ -1,0 +1,57 @@
+// The benchmark with real processes: a sound build loses nothing with acks=all, and one that acknowledges too early is found out.
+import { describe, expect, it } from "vitest";
+import { faultById, type ReliabilityFault } from "../../../src/bench/reliability/matrix.ts";
+import type { ReliabilityParts } from "../../../src/bench/reliability/run.ts";
+import { runReliability } from "../../../src/bench/reliability/run.ts";
+import { verdictOf } from "../../../src/bench/reliability/verdict.ts";
+import { plantedBugsModule } from "../../../src/chaos/build.ts";
+import { probeCapabilities } from "../../../src/chaos/capabilities.ts";
+import { ensureBuilt } from "../../cli/support.ts";
+
+const LIMIT_MS = 240_000;
+
+async function run(id: string, more: Partial<ReliabilityParts> = {}) {
+  ensureBuilt();
+  const fault = faultById(id) as ReliabilityFault;
+  const settings = {
+    ...{ nodes: 3, replicas: 3, minInSync: 2, rounds: 1, beforeMs: 1_000, faultMs: 4_000, afterMs: 1_000 },
+    ...{ recordsPerSecond: 100, valueBytesMax: 100, seed: 1 },
+  };
+  const result = await runReliability({
+    ...{ faults: [fault], settings, command: "test", say: (line: string) => console.error(line) },
+    capabilities: await probeCapabilities(),
+    signal: new AbortController().signal,
+    ...more,
+  });
+  return { cells: result.cells, verdict: verdictOf(result) };
+}
+
+describe("ottla bench reliability", () => {
+  it(
+    "finds that acks=all keeps everything where the leader is killed, and measures the time until another one leads",
+    async () => {
+      const { cells, verdict } = await run("leader-killed");
+      expect(verdict).toEqual({ exitCode: 0, broken: [], worthless: [] });
+      const ofAll = cells.find(({ acks }) => acks === "all")?.figures;
+      expect(ofAll).toMatchObject({ lost: 0, duplicated: 0, outOfOrder: 0, failed: 0, unjudged: 0 });
+      expect(ofAll?.sent).toBeGreaterThan(400);
+      expect(ofAll?.longestGapMs).toBeGreaterThan(20);
+      expect(ofAll?.observed).toEqual([expect.stringContaining("SIGKILL")]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "finds out a build that acknowledges acks=all when the leader alone has it",
+    async (context) => {
+      const planted = { preload: plantedBugsModule(), env: { OTTLA_TEST_PLANTED_BUGS: "M1" } };
+      const { cells, verdict } = await run("partition", { planted });
+      const reason = cells.find(({ notRun }) => notRun !== null)?.notRun;
+      if (typeof reason === "string") return context.skip(`NOT RUN: ${reason}`);
+      expect(cells.find(({ acks }) => acks === "all")?.figures?.lost).toBeGreaterThan(0);
+      expect(verdict.exitCode).toBe(20);
+      expect(verdict.broken.join("\n")).toContain("invariant 1:");
+    },
+    LIMIT_MS,
+  );
+});
