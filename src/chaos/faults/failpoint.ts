@@ -14,8 +14,18 @@ import type { FaultKind } from "./types.ts";
 const SERVING: readonly { readonly name: FailpointName; readonly upTo: number }[] = [
   { name: "journal-written", upTo: 100 },
   { name: "journal-synced", upTo: 100 },
-  { name: "metadata-written", upTo: 3 },
-  { name: "metadata-synced", upTo: 3 },
+  { name: "metadata-written", upTo: 2 },
+  { name: "metadata-synced", upTo: 2 },
+];
+/** Reached by the checkpoint of an ordered stop. */
+const STOPPING: readonly FailpointName[] = [
+  "segment-written",
+  "journal-sealed",
+  "journal-created",
+  "checkpoint-sealed",
+  "checkpoint-segments-synced",
+  "checkpoint-image-written",
+  "checkpoint-committed",
 ];
 /** Reached by every start, after a kill, of a node that belongs to a cluster. */
 const STARTING: readonly FailpointName[] = [
@@ -44,14 +54,15 @@ export function failpointEnvironment(wish: FailpointWish): Readonly<Record<strin
   return { OTTLA_FAILPOINT: failpointText(wish), NODE_OPTIONS: `--import ${preload.href}` };
 }
 
-/** Starts the node and waits for its death there. Rejects when it does not come, or ends in another way. */
-export async function dieAt(node: ChaosNode, wish: FailpointWish, timeoutMs = DEATH_MS): Promise<void> {
+/** Starts the node, stops it in order once it is ready if that is wanted, and waits for its death there. Rejects when it does not come, or ends in another way. */
+export async function dieAt(node: ChaosNode, wish: FailpointWish, { stops = false } = {}): Promise<void> {
   const exits = exitsSince(node);
   const withdraw = node.expectExit(`failpoint ${failpointText(wish)}`);
   try {
     const start = node.start(failpointEnvironment(wish));
-    const hasEnded = await node.untilEnd(timeoutMs);
-    if (!hasEnded) throw new Error(`node ${node.nodeId} did not come to ${failpointText(wish)} within ${timeoutMs} ms`);
+    if (stops && (await start)) await node.stop();
+    const hasEnded = await node.untilEnd(DEATH_MS);
+    if (!hasEnded) throw new Error(`node ${node.nodeId} did not come to ${failpointText(wish)} within ${DEATH_MS} ms`);
     await start;
     const [exit] = exits();
     if (exit?.signal !== "SIGABRT")
@@ -62,6 +73,7 @@ export async function dieAt(node: ChaosNode, wish: FailpointWish, timeoutMs = DE
 }
 
 interface FailpointShape {
+  readonly stops?: boolean;
   readonly name: string;
   readonly says: string;
   readonly draw: (rng: Rng) => readonly FailpointWish[];
@@ -77,6 +89,12 @@ const SHAPES: readonly FailpointShape[] = [
     },
   },
   {
+    name: "failpoint-stop",
+    says: "dies between two durable steps of the checkpoint with which it stops in order",
+    stops: true,
+    draw: (rng) => [{ name: rng.pick(STOPPING), count: 1 }],
+  },
+  {
     name: "failpoint-start",
     says: "dies between two durable steps of its start, 2 to 5 times, each time elsewhere",
     draw: (rng) => {
@@ -90,7 +108,7 @@ const SHAPES: readonly FailpointShape[] = [
   },
 ];
 
-function kindOf({ name, says, draw }: FailpointShape): FaultKind {
+function kindOf({ name, says, draw, stops = false }: FailpointShape): FaultKind {
   return {
     name,
     says,
@@ -104,7 +122,7 @@ function kindOf({ name, says, draw }: FailpointShape): FaultKind {
         await node.kill();
         history(faultEvent(nodeId, "process death"));
         for (const wish of wishes) {
-          await dieAt(node, wish);
+          await dieAt(node, wish, { stops });
           history(faultEvent(nodeId, "process death"));
           died.push(`node ${nodeId} at ${failpointText(wish)} (${FAILPOINTS[wish.name]})`);
         }

@@ -5,8 +5,12 @@ import type { ProxyFault } from "../cluster-types.ts";
 import type { ProxyCount } from "./proxy-counts.ts";
 import { RecordFrames } from "./proxy-frames.ts";
 
-/** What waits in a lane; beyond it the sender is not read. */
+/** What waits in a lane; beyond it the sender is not read. So much is under way where it comes late, and cannot be told from a buffer of the network where it stalls. */
 const QUEUED_BYTES_MAX = 8 << 20;
+/** Pieces go one by one: what waits behind more of them would only come late. */
+const CHUNKED_BYTES_MAX = 64 << 10;
+/** In each turn of the loop; each is a packet of its own. */
+const PIECES_A_TURN = 4;
 
 export interface LaneParts {
   readonly from: Socket;
@@ -146,12 +150,13 @@ export class Lane {
   #queue(bytes: Buffer, dueMs: number): void {
     this.#waiting.push({ bytes, dueMs });
     this.#waitingBytes += bytes.length;
-    if (this.#waitingBytes > QUEUED_BYTES_MAX) this.#parts.from.pause();
+    if (this.#waitingBytes > this.#bytesMax) this.#parts.from.pause();
   }
 
   /** What is due, as far as the other side takes it. */
   #send(): void {
     const { from, to } = this.#parts;
+    let pieces = 0;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     while (this.#waiting.length > 0 && this.#mayGo() && !to.writableNeedDrain) {
@@ -159,18 +164,22 @@ export class Lane {
       if (next === undefined) break;
       this.#waitingBytes -= next.bytes.length;
       to.write(next.bytes);
-      // One piece in each turn of the loop, so that each is a packet.
-      if (this.#fault?.kind === "chunk" && this.#waiting.length > 0) return this.#sendNext();
+      if (this.#fault?.kind === "chunk" && ++pieces >= PIECES_A_TURN && this.#waiting.length > 0)
+        return this.#sendNext();
     }
     if (to.writableNeedDrain) return;
     if (this.#waiting.length === 0 && this.#isEnded && !this.#hasEndedOut && this.#fault?.kind !== "stall") {
       this.#hasEndedOut = true;
       to.end();
     }
-    if (this.#waitingBytes <= QUEUED_BYTES_MAX && from.isPaused()) from.resume();
+    if (this.#waitingBytes <= this.#bytesMax && from.isPaused()) from.resume();
     const [first] = this.#waiting;
     if (this.#fault?.kind === "delay" && first !== undefined)
       this.#sendIn(Math.max(1, first.dueMs - performance.now()));
+  }
+
+  get #bytesMax(): number {
+    return this.#fault?.kind === "chunk" ? CHUNKED_BYTES_MAX : QUEUED_BYTES_MAX;
   }
 
   #mayGo(): boolean {

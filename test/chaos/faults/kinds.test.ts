@@ -36,6 +36,7 @@ async function fill(): Promise<void> {
 describe("a fault", () => {
   it.each([
     ["crash-loop", "killed \\d times, \\d of them before it was ready"],
+    ["failpoint-stop", "node \\d at [a-z-]+:1 \\("],
     ["failpoint-start", "node \\d at [a-z-]+:1 \\("],
     ["corrupt-segment", "log verify: error\\[DATA_DAMAGED\\]"],
     ["corrupt-journal", "journal_damaged in its log"],
