@@ -49,7 +49,13 @@ export async function measureFailover(options: FailoverOptions): Promise<Failove
   for (const plan of [here, cut]) {
     if (plan.length === 0) continue;
     const reason = plan === cut ? await noNetworks() : undefined;
-    const outcome = reason === undefined ? await onOwnCluster({ ...options, plan }) : notRun(plan, reason);
+    const outcome =
+      reason === undefined
+        ? await onOwnCluster({ ...options, plan }).catch((thrown: unknown) => ({
+            report: NOTHING,
+            failure: errorOf(thrown),
+          }))
+        : notRun(plan, reason);
     reports.push(outcome.report);
     failure = outcome.failure;
     if (failure !== undefined) break;
@@ -57,17 +63,21 @@ export async function measureFailover(options: FailoverOptions): Promise<Failove
   return { report: merged(reports), failure };
 }
 
+const NOTHING: FailoverReport = {
+  kinds: [],
+  notRun: {},
+  load: { recordsPerSecond: 0, recordBytes: 0, wanted: 0 },
+  acknowledged: 0,
+  clientErrors: {},
+  timelines: [],
+};
+
 const notRun = (plan: readonly Planned[], reason: string): FailoverOutcome => ({
   failure: undefined,
-  report: {
-    kinds: [],
-    notRun: Object.fromEntries(plan.map(({ kind }) => [kind, reason])),
-    load: { recordsPerSecond: 0, recordBytes: 0, wanted: 0 },
-    acknowledged: 0,
-    clientErrors: {},
-    timelines: [],
-  },
+  report: { ...NOTHING, notRun: Object.fromEntries(plan.map(({ kind }) => [kind, reason])) },
 });
+
+const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
 
 async function onOwnCluster(options: FailoverOptions): Promise<FailoverOutcome> {
   const place = options.plan.some(({ kind }) => isCut(kind)) ? "namespaces" : "loopback";
@@ -104,7 +114,7 @@ async function measureOn(cluster: ChaosCluster, options: FailoverOptions): Promi
     await watch.loaded();
     for (const planned of options.plan) await measureKind({ cluster, client, watch }, planned, options, measured);
   } catch (thrown) {
-    failure = thrown instanceof Error ? thrown : new Error(String(thrown));
+    failure = errorOf(thrown);
   } finally {
     await watch.stop();
   }
