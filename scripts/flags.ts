@@ -4,13 +4,18 @@ import { parseArgs, type ParseArgsConfig } from "node:util";
 type Flags = NonNullable<ParseArgsConfig["options"]>;
 type Values<Options extends Flags> = ReturnType<typeof parseArgs<{ options: Options }>>["values"];
 
-export function flagsOf<const Options extends Flags>(usage: string, options: Options): Values<Options> {
+/** `allowPositionals`: what is no flag is for somebody else to read. */
+export function flagsOf<const Options extends Flags>(
+  usage: string,
+  options: Options,
+  { allowPositionals = false } = {},
+): Values<Options> {
   if (process.argv.slice(2).some((flag) => flag === "--help" || flag === "-h")) {
     console.log(`usage: ${usage}`);
     process.exit(0);
   }
   try {
-    return parseArgs<{ options: Options }>({ options }).values;
+    return parseArgs<{ options: Options }>({ options, allowPositionals }).values;
   } catch (error) {
     return refuse(usage, error instanceof Error ? error.message : String(error));
   }

@@ -25,6 +25,7 @@ export class EpochWatch {
 
   /** Looks now; what changed since the last look is noted. */
   async look(topics: readonly string[]): Promise<void> {
+    if (topics.length === 0) return;
     const askedMs = machineMs();
     const view = await (await this.#cluster.client()).admin().describeMetadata({ topics });
     const epochs = new Map<string, number>();

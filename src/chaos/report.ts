@@ -78,6 +78,25 @@ export interface SelfTestRow {
   readonly seconds: number;
 }
 
+/** One at which nothing was struck. */
+export function untried(cell: CellName, reasons: readonly string[]): CellReport {
+  return {
+    ...cell,
+    status: "not run",
+    reasons,
+    nodes: [],
+    description: "",
+    observed: undefined,
+    faultFromMs: 0,
+    faultUntilMs: 0,
+    recoveredMs: undefined,
+    acknowledgedInFault: 0,
+    longestGapMs: 0,
+    isProgressDemanded: false,
+    clientKilled: undefined,
+  };
+}
+
 export function cellsOf({ sessions, notRun }: RunReport): readonly CellReport[] {
   return [...sessions.flatMap(({ cells }) => cells), ...notRun];
 }

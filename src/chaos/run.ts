@@ -7,14 +7,7 @@ import { wordsOf } from "./cell.ts";
 import { faultKind } from "./faults/all.ts";
 import { grouped, nameOf } from "./grouping.ts";
 import type { ChaosPlan } from "./plan.ts";
-import {
-  type CellName,
-  type CellReport,
-  type RunReport,
-  type SelfTestRow,
-  type SessionReport,
-  verdictOf,
-} from "./report.ts";
+import { type CellReport, type RunReport, type SelfTestRow, type SessionReport, untried, verdictOf } from "./report.ts";
 import { type PlannedCell, runSession, type SessionPlan } from "./session.ts";
 import { workloadKind } from "./workloads.ts";
 
@@ -79,24 +72,6 @@ function sift(
     else notRun.push(untried(cell, workload === undefined ? ["no such workload in this build"] : missing));
   }
   return { planned, notRun };
-}
-
-function untried(cell: CellName, reasons: readonly string[]): CellReport {
-  return {
-    ...cell,
-    status: "not run",
-    reasons,
-    nodes: [],
-    description: "",
-    observed: undefined,
-    faultFromMs: 0,
-    faultUntilMs: 0,
-    recoveredMs: undefined,
-    acknowledgedInFault: 0,
-    longestGapMs: 0,
-    isProgressDemanded: false,
-    clientKilled: undefined,
-  };
 }
 
 function sessionsOf(cells: readonly PlannedCell[], parts: RunParts): readonly SessionPlan[] {

@@ -1,5 +1,5 @@
 // One cluster and the cells that strike it, one after the other; then its end and what its history says.
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rng } from "../base/rng.ts";
@@ -14,12 +14,13 @@ import type { ChaosCluster, ClusterOptions, NodeMount } from "./cluster-types.ts
 import { EpochWatch } from "./epoch-watch.ts";
 import type { ClusterNeeds, FaultKind } from "./faults/types.ts";
 import { finalPhase, type FinalReport } from "./final-phase.ts";
+import { historyDirectory, historyFilesOf } from "./history-files.ts";
 import { HistoryWriter } from "./history-io.ts";
 import { type Judgement, judge } from "./judge.ts";
 import { machineMs } from "./machine-clock.ts";
 import type { ChaosPlan } from "./plan.ts";
 import { grownBeyond, type Usage, usageOf } from "./process-usage.ts";
-import type { CellName, CellReport, SessionReport } from "./report.ts";
+import { type CellName, type CellReport, type SessionReport, untried } from "./report.ts";
 import type { WorkloadKind } from "./workloads.ts";
 
 export interface PlannedCell {
@@ -86,7 +87,7 @@ class Session {
   constructor(plan: SessionPlan, { say }: SessionParts) {
     this.#plan = plan;
     this.#say = say;
-    this.#historyDir = join(plan.directory, "history");
+    this.#historyDir = historyDirectory(plan.directory);
   }
 
   async run(): Promise<SessionReport> {
@@ -97,7 +98,9 @@ class Session {
     const epochs = new EpochWatch(cluster);
     for (const [workload, cells] of stretchesOf(this.#plan.cells)) {
       if (this.#reasons.length > 0) break;
-      await this.#stretch(workload, cells, { cluster, epochs, history });
+      await this.#stretch(workload, cells, { cluster, epochs, history }).catch((error: unknown) => {
+        this.#reasons.push(`${workload.name}: ${wordsOf(error)}`);
+      });
     }
     await this.#settle(cluster);
     const finalFromMs = machineMs();
@@ -261,13 +264,10 @@ class Session {
   #judge(epochs: EpochWatch, finalFromMs: number): Judgement {
     const own = epochs.events();
     writeFileSync(join(this.#historyDir, "leadership.jsonl"), own.map(historyLine).join(""));
-    const names = readdirSync(this.#historyDir)
-      .filter((name) => name.endsWith(".jsonl"))
-      .sort();
     const windows = this.#runs.map(
       ({ fromMs, untilMs }, index): TallyWindow => ({ name: String(index), fromMs, untilMs }),
     );
-    return judge({ files: names.map((name) => join(this.#historyDir, name)), windows, finalFromMs });
+    return judge({ files: historyFilesOf(this.#plan.directory), windows, finalFromMs });
   }
 
   #report(judgement: Judgement, final: FinalReport | null): SessionReport {
@@ -278,9 +278,12 @@ class Session {
     if (final !== null && tally.total.unjudged > 0)
       this.#reasons.push(`${tally.total.unjudged} acknowledged records were in no final scan`);
     const ofAll = [...violations.map(({ invariant }) => `invariant ${invariant} broken`), ...this.#reasons.slice(0, 1)];
-    const cells = this.#runs.map((run, index) =>
+    const struck = this.#runs.map((run, index) =>
       this.#cellReport(run, { progress: windows.get(String(index)), ofAll }),
     );
+    const leftOut = this.#plan.cells.filter(({ cell }) => !this.#runs.some((run) => run.cell === cell));
+    const why = [`left out: ${this.#reasons[0] ?? "the run ended before it"}`];
+    const cells = [...struck, ...leftOut.map(({ cell }): CellReport => ({ ...untried(cell, why), status: "red" }))];
     return {
       ...{ name, cells, violations, excusedLosses: excused, tally, final, counts: this.#counts, events, directory },
       clientsKilled: this.#clientsKilled,

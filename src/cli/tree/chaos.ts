@@ -41,4 +41,12 @@ invariant is broken. Exit 1: not green for another reason.`),
     .description("workloads, faults and targets that plans may name, and what can be injected on this machine")
     .addHelpText("after", examples("ottla chaos list"));
   act(list, async () => (await import("../commands/chaos.ts")).chaosList);
+  const out = chaos
+    .command("export")
+    .argument("<run>", "the directory that chaos run --out was given")
+    .description("the history of one cluster of a run as EDN, for Jepsen's Kafka checker")
+    .option("--edn <file>", "where it is written")
+    .option("--cluster <n>", "of a run with several clusters")
+    .addHelpText("after", examples("ottla chaos export kills --cluster 1 --edn kills.edn"));
+  act(out, async () => (await import("../commands/chaos-export.ts")).chaosExport);
 }
