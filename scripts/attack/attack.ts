@@ -16,7 +16,7 @@ import { attackWithSequences } from "./sequences.ts";
 
 const HANG_MS = 1_000;
 const GROWTH_BYTES_MAX = 64 * 1024 * 1024;
-const CONNECTIONS = 48;
+const CONNECTIONS = 96;
 const SEQUENCES_AT_ONCE = 24;
 /** What attackers left behind is let go of within this: waits of requests, answers to a close. */
 const QUIET_MS = 1_500;
@@ -48,6 +48,7 @@ export interface AttackReport {
 
 export async function attack(plan: AttackPlan): Promise<AttackReport> {
   const node = await AttackedNode.start(SETTINGS, plan.plant);
+  plan.say?.(`a node at ${node.address}, process ${node.pid}`);
   let bystander: Bystander | undefined;
   try {
     const known = await findOut(node.address);
@@ -88,7 +89,9 @@ class Attack {
     // The first fifth is the warm-up: caches, code that is compiled, tables that have their size.
     await this.#strike(frameNumbers.slice(0, warmFrames), sequenceNumbers.slice(0, warmSequences));
     const warmBytes = await this.#settledRssBytes();
+    this.#plan.say?.(`warm after ${this.#frames} frames and ${this.#sequences} sequences`);
     await this.#strike(frameNumbers.slice(warmFrames), sequenceNumbers.slice(warmSequences));
+    this.#plan.say?.(`${this.#frames} frames and ${this.#sequences} sequences`);
     const culprits = [...this.#underWay];
     const endBytes = await this.#settledRssBytes();
     const { faults, report } = await this.#conclude({ warmBytes, endBytes });
@@ -128,7 +131,7 @@ class Attack {
     const control = new Control(this.#node.address);
     await Promise.all([
       attackWithFrames({ ...shared, control, indices: frameNumbers, connections: CONNECTIONS }),
-      attackWithSequences({ ...shared, indices: sequenceNumbers, atOnce: SEQUENCES_AT_ONCE }),
+      attackWithSequences({ ...shared, control, indices: sequenceNumbers, atOnce: SEQUENCES_AT_ONCE }),
     ]);
     if (control.fault !== undefined) this.#counts.faults.push(control.fault);
     control.end();

@@ -10,7 +10,7 @@ import { API_KEYS, type Knowledge, sampleOf } from "./samples.ts";
 
 const CASES_PER_CONNECTION = 200;
 /** A peer that announced more than it sends gets no answer before the broker's own patience ends: it leaves when another one got so many. */
-const SILENT_ROUNDS = 4;
+const SILENT_ROUNDS = 6;
 const ID_MAX = 2 ** 31;
 
 export interface FrameCase {
@@ -79,7 +79,7 @@ async function worker(run: FramesRun): Promise<void> {
       ++done % CASES_PER_CONNECTION === 0
     ) {
       peer?.destroy();
-      peer = await openPeer(run, frames.saysHello);
+      peer = openPeer(run, frames.saysHello);
     }
     await strike(peer, frames, { index, run });
     run.underWay.delete(name);
@@ -87,16 +87,10 @@ async function worker(run: FramesRun): Promise<void> {
   peer?.destroy();
 }
 
-async function openPeer({ address, counts }: FramesRun, saysHello: boolean): Promise<RawPeer> {
+function openPeer({ address, counts }: FramesRun, saysHello: boolean): RawPeer {
   const peer = new RawPeer(address, counts);
   const header = { api: API.HELLO, version: 0, correlationId: ID_MAX, deadlineMs: 0 } as const;
-  if (!saysHello) {
-    await peer.upgraded;
-    return peer;
-  }
-  const answered = peer.answerTo(header.correlationId);
-  peer.send(encodeRequest(header, { clientId: "attacker", software: "attack 1" }, []));
-  await answered;
+  if (saysHello) peer.send(encodeRequest(header, { clientId: "attacker", software: "attack 1" }, []));
   return peer;
 }
 
@@ -110,7 +104,8 @@ async function strike(
   if (raw === undefined) peer.send(messages);
   else peer.sendRaw(raw);
   peer.send(encodeRequest({ api: API.LIST_OFFSETS, version: 0, correlationId, deadlineMs: 0 }, { entries: [] }, []));
-  const outcome = await Promise.race([answered, control.rounds(SILENT_ROUNDS).then(() => "silent")]);
+  const silent = peer.upgraded.then(() => control.rounds(SILENT_ROUNDS)).then(() => "silent");
+  const outcome = await Promise.race([answered, silent]);
   counts.add(`then ${outcome}`);
   if (outcome === "silent") peer.destroy();
 }

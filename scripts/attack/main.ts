@@ -20,6 +20,7 @@ if (built !== 0) process.exit(built);
 
 say(`attack: seed ${seed}`);
 const { counts, faults, bystander, ...report } = await attack({
+  say,
   seed,
   frames,
   sequences,

@@ -7,12 +7,13 @@ import { API, type ApiKey, type ApiTypes } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import type { DecodedResponse } from "../../src/wire/native/protocol.ts";
 import { batch } from "./batches.ts";
+import type { Control } from "./control.ts";
 import { repaired } from "./mutations.ts";
 import { type Counts, frame, RawPeer } from "./raw-peer.ts";
 import { API_KEYS, type Knowledge, sampleOf } from "./samples.ts";
 
-/** An answer that the steps wait for; without one they go on. */
-const PATIENCE_MS = 1_500;
+/** An answer that the steps wait for: until the node has answered another one so often. Without one they go on. */
+const PATIENT_ROUNDS = 20;
 /** The broker's own patience with half a message is 10 s, looked at once a second; the rest is for a busy machine. */
 const CUT_MS = 40_000;
 const STEPS_MAX = 18;
@@ -25,6 +26,7 @@ export interface SequencesRun {
   readonly indices: Iterator<number>;
   readonly atOnce: number;
   readonly underWay: Set<string>;
+  readonly control: Control;
   isOver(): boolean;
 }
 
@@ -94,17 +96,8 @@ class Session {
     const correlationId = this.#next;
     const answer = this.peer.answerTo(correlationId);
     this.peer.send(encodeRequest({ api, version: 0, correlationId, deadlineMs: 1_000 }, request, bodies));
-    return this.#patiently(answer);
-  }
-
-  async #patiently<T>(answer: Promise<T>, waitMs = PATIENCE_MS): Promise<T | undefined> {
-    const patience = new AbortController();
-    const first = await Promise.race([
-      answer,
-      sleep(waitMs, undefined, { signal: patience.signal }).catch(() => undefined),
-    ]);
-    patience.abort();
-    return first;
+    const silent = this.peer.upgraded.then(() => this.#run.control.rounds(PATIENT_ROUNDS));
+    return Promise.race([answer, silent.then(() => undefined)]);
   }
 
   async getsAnId(): Promise<void> {
@@ -248,22 +241,39 @@ class Session {
     this.peer.send([envelope]);
     switch (this.#rng.below(5)) {
       case 0:
-        return this.peer.sendRaw(frame(body).subarray(0, body.length / 2));
+        this.peer.sendRaw(frame(body).subarray(0, body.length / 2));
+        return this.#leaves();
       case 1:
         return this.peer.send([body.subarray(1)]);
       case 2:
         this.peer.sendRaw(frame(body.subarray(0, 5_000), { isFinal: false }));
         return this.peer.sendRaw(frame(body.subarray(5_000), { opcode: 0 }));
       case 3: {
-        if (!this.#rng.chance(0.2)) return this.fetches();
-        const reason = await this.#patiently(this.peer.closed, CUT_MS);
-        if (reason === undefined)
+        if (this.#rng.chance(0.4)) return this.fetches();
+        if (this.#rng.chance(0.8)) return this.#leaves();
+        await this.#isCut();
+        if (this.peer.closeReason === undefined)
           this.#run.counts.faults.push(`a body was owed for ${CUT_MS} ms, and the connection was not cut`);
         return;
       }
       default:
         return this.peer.send([body]);
     }
+  }
+
+  /** Without a word, and not at once. */
+  async #leaves(): Promise<void> {
+    await this.#run.control.rounds(1 + this.#rng.below(3));
+    this.peer.destroy();
+  }
+
+  async #isCut(): Promise<void> {
+    const patience = new AbortController();
+    await Promise.race([
+      this.peer.closed,
+      sleep(CUT_MS, undefined, { signal: patience.signal }).catch(() => undefined),
+    ]);
+    patience.abort();
   }
 
   /** Frames that a client of this protocol does not send. */
