@@ -75,6 +75,13 @@ describe("the measurement", () => {
     expect(faultsOf(reportOf("kill", [runOf(2_501, 20, 200)]))).toHaveLength(1);
   });
 
+  it("proves nothing where no kind could be run, and says so", () => {
+    const good = reportOf("kill", [runOf(400)]);
+    const none = { ...good, kinds: [], load: { recordsPerSecond: 0, recordBytes: 0, wanted: 0 } };
+    expect(unprovenOf({ ...none, notRun: { cut: "no networks" } })).toEqual(["nothing was measured: cut not run"]);
+    expect(unprovenOf({ ...good, notRun: { cut: "no networks" } })).toEqual([]);
+  });
+
   it("ends the node that the kind is about", () => {
     const place = { nodes: [1, 2, 3], controllerId: 2 };
     for (const kind of KINDS)

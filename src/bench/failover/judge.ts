@@ -82,8 +82,9 @@ export function faultsOf({ kinds, load, clientErrors }: FailoverReport): string[
   return [...late, ...low, ...told];
 }
 
-/** What a busy machine has kept from being measured, in words. */
-export function unprovenOf({ kinds }: Pick<FailoverReport, "kinds">): string[] {
+/** What a busy machine, or one that lacks something, has kept from being measured, in words. */
+export function unprovenOf({ kinds, notRun }: Pick<FailoverReport, "kinds" | "notRun">): string[] {
+  if (kinds.length === 0) return [`nothing was measured: ${Object.keys(notRun).join(", ") || "no kind"} not run`];
   return kinds
     .filter(({ kind, quietRuns, runs }) => kind === "stop" && quietRuns === 0 && runs.length > 0)
     .map(({ kind, runs }) => {
