@@ -82,7 +82,9 @@ export class ByteWriter {
   }
 
   u8(value: number): void {
-    this.#bytes[this.#room(1)] = value;
+    // Before the bytes are looked at: they may be others then.
+    const at = this.#room(1);
+    this.#bytes[at] = value;
   }
 
   u16(value: number): void {
