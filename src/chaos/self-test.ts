@@ -35,12 +35,23 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
 ];
 
+type Run = (parts: RunParts) => Promise<RunReport>;
+
+export interface SelfTestOptions {
+  readonly bugs?: readonly PlantedBug[];
+  /** For tests of the test. */
+  readonly run?: Run;
+}
+
 /** One cluster for each bug; the same cells and checks as any run has. */
-export async function runSelfTest(parts: RunParts): Promise<readonly SelfTestRow[]> {
+export async function runSelfTest(
+  parts: RunParts,
+  { bugs = PLANTED_BUGS, run = runChaos }: SelfTestOptions = {},
+): Promise<readonly SelfTestRow[]> {
   const rows: SelfTestRow[] = [];
-  for (const bug of PLANTED_BUGS) {
+  for (const bug of bugs) {
     const missing = missingOf(["planted bugs"], parts.capabilities);
-    rows.push(missing.length > 0 ? untried(bug, missing) : await tryBug(bug, parts));
+    rows.push(missing.length > 0 ? untried(bug, missing) : await tryBug(bug, parts, run));
   }
   return rows;
 }
@@ -55,14 +66,14 @@ const TRIES = 3;
 /** A broken build need not recover, only be seen through. */
 const BRIEF = { warmUpMs: 500, steadyMs: 500, faultMs: 5_000, recoveryMs: 8_000, sendsMin: 1 };
 
-async function tryBug(bug: PlantedBug, parts: RunParts): Promise<SelfTestRow> {
+async function tryBug(bug: PlantedBug, parts: RunParts, run: Run): Promise<SelfTestRow> {
   const { plan, directory } = parts;
   const { id, says } = bug;
   parts.say(`self-test: nodes with planted bug ${id} (${says})`);
   let seconds = 0;
   let how = "";
   for (let attempt = 0; attempt < TRIES; attempt++) {
-    const report = await runChaos({
+    const report = await run({
       ...parts,
       plan: { ...plan, ...BRIEF, cells: [bug.cell], rounds: 1, seed: plan.seed + attempt },
       directory: join(directory, `self-test-${id}-${attempt + 1}`),
