@@ -19,8 +19,6 @@ const SCRIPTS = [
   "chaos",
   "failover",
   "demo",
-  "leader-kills",
-  "controller-kills",
   "fuzz",
   "fresh-seeds",
   "mutants",
