@@ -9,7 +9,7 @@ import { createChecksum } from "../platform/checksum.ts";
 import { mainScript } from "./build.ts";
 import { plainEnvironment } from "./children.ts";
 import type { TopicSpec } from "./clients/order.ts";
-import { recordReads, type Recorder } from "./clients/reader.ts";
+import { recordReads } from "./clients/reader.ts";
 import type { ChaosCluster } from "./cluster-types.ts";
 import type { HistoryWriter } from "./history-io.ts";
 import { difference, sumOfReplica } from "./replica-compare.ts";
@@ -42,7 +42,7 @@ const CALM = { OTTLA_AUTO_LEADER_REBALANCE_ENABLE: "0" };
 const CODECS = ["gzip", "snappy", "lz4", "zstd"] as const;
 
 export async function finalPhase(parts: FinalParts): Promise<FinalReport> {
-  const { cluster, topics, healthyMs } = parts;
+  const { cluster, topics, history, healthyMs } = parts;
   const faults: string[] = [];
   const unhealthy = await restartInOrder(cluster, healthyMs);
   if (unhealthy !== undefined) faults.push(unhealthy);
@@ -55,25 +55,22 @@ export async function finalPhase(parts: FinalParts): Promise<FinalReport> {
   });
   const places: Placed[] = [];
   let scans = 0;
-  let scansWanted = 0;
   try {
     for (const { name: topic } of topics) {
       const { partitions } = await client.admin().describeTopic(topic);
-      for (const partition of partitions) {
-        places.push({ topic, partition: partition.index, replicas: partition.replicas });
-        scansWanted += partition.replicas.length;
-        // Where not all is well nobody moves leadership; what there is is read for all that.
-        const nodes = unhealthy === undefined ? partition.replicas : [partition.leader];
-        for (const node of nodes) {
-          const fault = await scanAsLeader(client, { topic, partition, node }, parts);
-          if (fault === undefined) scans++;
-          else faults.push(fault);
-        }
+      places.push(...partitions.map(({ index: partition, replicas }) => ({ topic, partition, replicas })));
+      // Where not all is well nobody moves leadership; what there is is read for all that.
+      const turns = unhealthy === undefined ? turnsOf(topic, partitions) : asLed(topic, partitions);
+      for (const turn of turns) {
+        const found = await takeTurn(client, turn, history);
+        scans += found.scans;
+        faults.push(...found.faults);
       }
     }
   } finally {
     await client.close();
   }
+  const scansWanted = places.reduce((sum, { replicas }) => sum + replicas.length, 0);
   await Promise.all(cluster.nodes.map((node) => node.stop()));
   const offline = await lookOffline(cluster, places);
   return { scans, scansWanted, ...offline, faults: [...faults, ...offline.faults] };
@@ -89,73 +86,104 @@ async function restartInOrder(cluster: ChaosCluster, healthyMs: number): Promise
   );
 }
 
+/** A node that leads these partitions while they are read. */
 interface Turn {
   readonly topic: string;
-  readonly partition: PartitionInfo;
   readonly node: number;
+  readonly partitions: readonly number[];
 }
 
-/** In words: it could not be read as leader. Loss is for the checkers to find, in what was read. */
-async function scanAsLeader(client: Client, turn: Turn, { history }: FinalParts): Promise<string | undefined> {
-  const where = `${turn.topic}-${turn.partition.index} led by node ${turn.node}`;
+function turnsOf(topic: string, partitions: readonly PartitionInfo[]): readonly Turn[] {
+  const nodes = [...new Set(partitions.flatMap(({ replicas }) => replicas))].sort((one, other) => one - other);
+  return nodes.map((node) => ({
+    topic,
+    node,
+    partitions: partitions.filter(({ replicas }) => replicas.includes(node)).map(({ index }) => index),
+  }));
+}
+
+function asLed(topic: string, partitions: readonly PartitionInfo[]): readonly Turn[] {
+  return partitions.map(({ index, leader }) => ({ topic, node: leader, partitions: [index] }));
+}
+
+/** Loss is for the checkers to find, in what was read; faults are what could not be read as it should. */
+async function takeTurn(
+  client: Client,
+  turn: Turn,
+  history: HistoryWriter,
+): Promise<{ readonly scans: number; readonly faults: readonly string[] }> {
+  const { topic, node } = turn;
   const before = await untilLeads(client, turn);
-  if (before === undefined) return `${where}: it does not lead within ${ELECT_MS} ms`;
-  const fault = await scan(client, turn, history).catch((error: unknown) => String(error));
-  if (fault !== undefined) return `${where}: ${fault}`;
-  const after = await placeOf(client, turn);
-  return after?.leaderEpoch === before.leaderEpoch ? undefined : `${where}: leadership moved while it was read`;
+  const led = turn.partitions.filter((partition) => before.get(partition)?.leader === node);
+  const faults = turn.partitions
+    .filter((partition) => !led.includes(partition))
+    .map((partition) => `${topic}-${partition}: node ${node} does not lead it within ${ELECT_MS} ms`);
+  if (led.length === 0) return { scans: 0, faults };
+  const fault = await scan(client, { ...turn, partitions: led }, history).catch((error: unknown) => String(error));
+  if (fault !== undefined) return { scans: 0, faults: [...faults, `${topic} led by node ${node}: ${fault}`] };
+  const after = await standing(client, topic);
+  const moved = led.filter((partition) => after.get(partition)?.leaderEpoch !== before.get(partition)?.leaderEpoch);
+  faults.push(...moved.map((partition) => `${topic}-${partition}: leadership moved while node ${node} was read`));
+  return { scans: led.length - moved.length, faults };
 }
 
-async function placeOf(client: Client, { topic, partition }: Turn): Promise<PartitionInfo | undefined> {
+async function standing(client: Client, topic: string): Promise<ReadonlyMap<number, PartitionInfo>> {
   const { partitions } = await client.admin().describeTopic(topic, { linearizable: true });
-  return partitions.find(({ index }) => index === partition.index);
+  return new Map(partitions.map((partition) => [partition.index, partition]));
 }
 
-async function untilLeads(client: Client, turn: Turn): Promise<PartitionInfo | undefined> {
-  const { topic, partition, node } = turn;
+/** As it stands when the node leads all of them, or when the time is over. */
+async function untilLeads(
+  client: Client,
+  { topic, node, partitions }: Turn,
+): Promise<ReadonlyMap<number, PartitionInfo>> {
   const untilMs = performance.now() + ELECT_MS;
-  const ask = { topic, partitions: [partition.index], nodeId: node };
-  while (performance.now() < untilMs) {
-    const place = await placeOf(client, turn);
-    if (place?.leader === node) return place;
+  for (;;) {
+    const now = await standing(client, topic);
+    const wanting = partitions.filter((partition) => now.get(partition)?.leader !== node);
+    if (wanting.length === 0 || performance.now() > untilMs) return now;
+    const ask = { topic, partitions: wanting, nodeId: node };
     await client
       .admin()
       .electLeaders("preferred", ask)
       .catch(() => undefined);
     await sleep(LOOK_AGAIN_MS);
   }
-  return undefined;
 }
 
 async function scan(
   client: Client,
-  { topic, partition, node }: Turn,
+  { topic, partitions, node }: Turn,
   history: HistoryWriter,
 ): Promise<string | undefined> {
-  const place = { topic, partition: partition.index };
   const process = `scanner-${node}`;
-  const offsets = await client.admin().offsets(topic);
-  const ends = offsets.find((each) => each.partition === place.partition);
-  if (ends === undefined) return "nobody says where it ends";
-  const { startOffset, endOffset } = ends;
-  const records: { offset: number; value: string }[] = [];
+  const ends = await client.admin().offsets(topic);
+  const found = new Map(partitions.map((partition): [number, { offset: number; value: string }[]] => [partition, []]));
   const consumer = client.consumer({
     topics: [topic],
-    partitions: [place.partition],
+    partitions,
     from: "start",
     untilEnd: true,
     onOutOfRange: "error",
     timeoutMs: SCAN_MS,
   });
-  const to: Recorder = {
-    checksum: createChecksum(),
-    record: (event) => history.record(event),
-    count: () => undefined,
-    keep: (offset, value) => void records.push({ offset, value }),
-  };
-  await recordReads(consumer, to, process, startOffset);
+  await recordReads(
+    consumer,
+    {
+      checksum: createChecksum(),
+      record: (event) => history.record(event),
+      count: () => undefined,
+      keep: (partition, offset, value) => void found.get(partition)?.push({ offset, value }),
+    },
+    process,
+  );
   await consumer.close();
-  history.record({ type: "scan", process, ...place, startOffset, endOffset, records });
+  for (const [partition, records] of found) {
+    const end = ends.find((each) => each.partition === partition);
+    if (end === undefined) return `nobody says where ${topic}-${partition} ends`;
+    const { startOffset, endOffset } = end;
+    history.record({ type: "scan", process, topic, partition, startOffset, endOffset, records });
+  }
   return undefined;
 }
 

@@ -64,6 +64,7 @@ const STRIKES: readonly Strike[] = [
   ["crash-loop", "leader", "follower"],
   ["failpoint", "leader", "follower"],
   ["failpoint-start", "one"],
+  ["failpoint-stop", "follower"],
   ["pause", "leader", "controller", "follower", "majority"],
   ["stutter", "leader", "follower"],
   ["rolling-restart", "all"],

@@ -36,7 +36,7 @@ const LOAD: LoadRole = {
   isNamed: false,
 };
 
-const READER: ReaderRole = { kind: "reader", sessionMs: [500, 5_000], rereadChance: 0.1 };
+const READER: ReaderRole = { kind: "reader", sessionMs: [500, 5_000], rereadChance: 0.05 };
 
 const loads = (roles: readonly Partial<LoadRole>[]): ClientSpec[] =>
   roles.map((role, index) => ({ name: `load-${index + 1}`, role: { ...LOAD, ...role } }));

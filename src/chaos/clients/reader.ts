@@ -19,7 +19,7 @@ async function readAgainAndAgain(life: ClientLife, role: ReaderRole, client: Cli
   for (let session = 0; !life.isStopping; session++) {
     const { rng, order } = life;
     const isReread = rng.chance(role.rereadChance);
-    const from = rng.pick<StartPosition>(["start", "end", { fromEnd: 100 }, { fromEnd: 1_000 }]);
+    const from = rng.pick<StartPosition>(["end", { fromEnd: 100 }, { fromEnd: 1_000 }]);
     const consumer = client.consumer({
       topics: [rng.pick(order.topics).name],
       from: isReread ? "start" : from,
@@ -44,7 +44,7 @@ async function readAgainAndAgain(life: ClientLife, role: ReaderRole, client: Cli
 
 export interface Recorder extends Pick<ClientLife, "record" | "checksum" | "count"> {
   /** Of each record, in order. */
-  keep?(offset: number, value: string): void;
+  keep?(partition: number, offset: number, value: string): void;
 }
 
 /** Every record until the iteration ends, one after the other. */
@@ -56,7 +56,7 @@ export async function recordReads(consumer: Consumer, to: Recorder, process: str
       const afterOffset = last.get(partition);
       last.set(partition, offset);
       const value = valueOf(each.value);
-      to.keep?.(offset, value);
+      to.keep?.(partition, offset, value);
       to.record({
         type: "read",
         process,
