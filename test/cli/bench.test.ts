@@ -201,33 +201,13 @@ describe("ottla bench against a running cluster", () => {
 });
 
 describe("ottla bench refuses early", () => {
-  it.each([
-    [["produce", "--acks", "2"], '--acks takes 0, 1 or all, not "2"'],
-    [["produce", "--acks", "0,,1"], '--acks takes values with commas between them, not "0,,1"'],
-    [["produce", "--record-bytes", "big"], '--record-bytes takes a size such as 65536, 64KiB or 1MB, not "big"'],
-    [["produce", "--record-bytes", "2MB"], '--record-bytes takes 1 to 1000000 bytes, not "2MB"'],
-    [["e2e", "--record-bytes", "8"], '--record-bytes takes 16 to 1000000 bytes, not "8"'],
-    [["produce", "--partitions", "1,0"], '--partitions takes an integer, 1 to 10000, not "0"'],
-    [["produce", "--rate", "fast"], '--rate takes an integer, 1 to 10000000, not "fast"'],
-    [["soak", "--rate", "max"], '--rate takes an integer, 1 to 10000000, not "max"'],
-    [["produce", "--duration", "1ms"], "--duration takes 100ms or more"],
-    [["produce", "--cluster", "2"], '--cluster takes 1 or 3, not "2"'],
-    [["produce", "--cluster", "1", "-b", "localhost"], /--cluster starts brokers and --bootstrap names some that run/],
-    [["produce", "--cluster", "1", "--replication-factor", "3"], /--replication-factor takes an integer, 1 to 1,/],
-    [["produce", "--out", "result.csv"], '--out takes a file that ends in .json or .html, not "result.csv"'],
-    [["produce", "--out", "/no/such/folder/r.json"], "--out: the directory /no/such/folder does not exist"],
-    [["produce", "--dir", "/no/such/folder"], "--dir: the directory /no/such/folder does not exist"],
-    [["soak", "--duration", "10000h", "--rate", "1000000"], /a run writes [\d.]+ \w+, and \S+ has/],
-    [["produce", "--window", "10ms", "--duration", "1h"], /--window 10ms makes more than 10000 entries/],
-    [
-      ["produce", "--partitions", range(25), "--connections", range(25)],
-      "these lists make 625 runs; at most 500 are taken",
-    ],
-  ] as const)("%j", async (args, message) => {
-    const { code, stdout, stderr } = await ottla(["bench", ...args]);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    if (typeof message === "string") expect(stderr.split("\n")[0]).toBe(`error[USAGE]: ${message}`);
-    else expect(stderr).toMatch(message);
+  it("a flag that makes no sense", async () => {
+    const { code, stdout, stderr } = await ottla(["bench", "produce", "--acks", "2"]);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: 'error[USAGE]: --acks takes 0, 1 or all, not "2"\n',
+    });
   });
 
   it("brokers that do not answer: 3", async () => {
@@ -249,7 +229,3 @@ describe("ottla bench refuses early", () => {
     expect(replicas.stderr).toContain("--replication-factor 3: there are 1 broker");
   });
 });
-
-function range(count: number): string {
-  return Array.from({ length: count }, (_, index) => index + 1).join(",");
-}
