@@ -1,8 +1,8 @@
 // size: one library, one compilation; its parts share the journal's lock.
 // Preload shim (LD_PRELOAD, Linux): stands between a process and libc for the calls that change files or read the clock.
 //
-// What it does to files below OTTLA_SHIM_ROOT is switched at run time in the control file (control.ts): failing, slow and short
-// writes and syncs, a full disk, a shifted wall clock. With OTTLA_SHIM_UNDO it also keeps an undo journal there: for every change
+// What it does to files below PRELOAD_SHIM_ROOT is switched at run time in the control file (control.ts): failing, slow and short
+// writes and syncs, a full disk, a shifted wall clock. With PRELOAD_SHIM_UNDO it also keeps an undo journal there: for every change
 // that no sync has covered, what it takes to take it back. undo-files.ts reads it, power-loss.ts plays the power loss.
 //
 // The rules that make the journal right:
@@ -392,14 +392,14 @@ static void end(void) {
 // ---- what belongs to the data directory ----------------------------------------------------------------------------------------
 
 static void start(void) {
-  const char *control = getenv("OTTLA_SHIM_CONTROL"), *at = getenv("OTTLA_SHIM_ROOT"), *journal = getenv("OTTLA_SHIM_UNDO");
+  const char *control = getenv("PRELOAD_SHIM_CONTROL"), *at = getenv("PRELOAD_SHIM_ROOT"), *journal = getenv("PRELOAD_SHIM_UNDO");
   if (!control || !at) return;
   int fd = get_open64()(control, O_RDWR | O_CLOEXEC);
   void *mapped = fd < 0 ? MAP_FAILED : get_mmap64()(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (fd >= 0) get_close()(fd);
   if (mapped == MAP_FAILED || *(int64_t *)mapped != CONTROL_MAGIC) {
     // A broker without its faults would pass for one that stands them.
-    static const char words[] = "preload shim: no control file in OTTLA_SHIM_CONTROL\n";
+    static const char words[] = "preload shim: no control file in PRELOAD_SHIM_CONTROL\n";
     if (get_write()(2, words, sizeof words - 1) < 0) {}
     _exit(98);
   }

@@ -32,9 +32,9 @@ function nodeShim(base: string, dataDir: string, library: string): NodeShim {
   const control = openControl({ dataDir: root, controlFile, undoDir: isSameDisk ? undoDir : undefined, noUndo });
   const env = {
     LD_PRELOAD: library,
-    OTTLA_SHIM_CONTROL: controlFile,
-    OTTLA_SHIM_ROOT: root,
-    ...(isSameDisk ? { OTTLA_SHIM_UNDO: undoDir } : {}),
+    PRELOAD_SHIM_CONTROL: controlFile,
+    PRELOAD_SHIM_ROOT: root,
+    ...(isSameDisk ? { PRELOAD_SHIM_UNDO: undoDir } : {}),
     // libuv's io_uring would pass the shim by.
     UV_USE_IO_URING: "0",
   };

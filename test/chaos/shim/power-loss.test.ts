@@ -52,7 +52,7 @@ async function live(stage: Stage): Promise<void> {
   const steps = drawSteps(rng, first, STEPS);
   const progressFile = join(directory, "progress");
   writeFileSync(progressFile, "");
-  const controlFile = env["OTTLA_SHIM_CONTROL"] ?? "";
+  const controlFile = env["PRELOAD_SHIM_CONTROL"] ?? "";
   const failSyncsAt = FAULT_SLOTS.failSyncs * 8;
   const script: Script = { root: dataDir, progressFile, controlFile, failSyncsAt, steps };
   const scriptFile = join(directory, "steps.script.json");
