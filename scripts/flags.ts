@@ -2,7 +2,9 @@
 import { parseArgs, type ParseArgsConfig } from "node:util";
 
 type Flags = NonNullable<ParseArgsConfig["options"]>;
-type Values<Options extends Flags> = ReturnType<typeof parseArgs<{ options: Options }>>["values"];
+type Values<Options extends Flags> = ReturnType<
+  typeof parseArgs<{ options: Options; allowPositionals: boolean }>
+>["values"];
 
 /** `allowPositionals`: what is no flag is for somebody else to read. */
 export function flagsOf<const Options extends Flags>(
@@ -15,7 +17,7 @@ export function flagsOf<const Options extends Flags>(
     process.exit(0);
   }
   try {
-    return parseArgs<{ options: Options }>({ options, allowPositionals }).values;
+    return parseArgs<{ options: Options; allowPositionals: boolean }>({ options, allowPositionals }).values;
   } catch (error) {
     return refuse(usage, error instanceof Error ? error.message : String(error));
   }

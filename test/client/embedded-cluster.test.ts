@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { freePort } from "../../bench/broker-process.ts";
+import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { type NodeOptions, type OttlaNode, startNode } from "../../src/index.ts";
 
 let directory: string;
@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 async function optionsOfThree(): Promise<NodeOptions[]> {
-  const ports = [await freePort(), await freePort(), await freePort()];
+  const ports = await drawFreePorts(3);
   const voters = ports.map((port, index) => `${index + 1}@127.0.0.1:${port}`).join(",");
   return ports.map((port, index) => ({
     dataDir: join(directory, `node-${index + 1}`),

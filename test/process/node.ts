@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { freePort } from "../../bench/broker-process.ts";
+import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import type { CreateTopicOptions } from "../../src/client/types.ts";
 import { connect } from "../../src/index.ts";
 import {
@@ -33,7 +33,8 @@ export class NodeUnderTest {
 
   /** Not started yet. `settings` are key=value pairs. */
   static async create(settings: readonly string[]): Promise<NodeUnderTest> {
-    return new NodeUnderTest(`127.0.0.1:${await freePort()}`, settings);
+    const [port = 0] = await drawFreePorts(1);
+    return new NodeUnderTest(`127.0.0.1:${port}`, settings);
   }
 
   /** The end of what the process said since it began. */
