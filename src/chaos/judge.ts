@@ -1,11 +1,15 @@
 // What the history of a cluster says: violations by the checkers, how much by the tally, and what was acknowledged while faults struck.
+import { setImmediate as turn } from "node:timers/promises";
 import { CheckerSet } from "../checkers/checker-set.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { SEVERAL } from "../checkers/fault-atlas.ts";
 import type { HistoryEvent } from "../checkers/history.ts";
 import { mergeHistories } from "../checkers/history-file.ts";
-import { type Tally, tally, type TallyWindow } from "../checkers/tally.ts";
+import type { Tally, TallyWindow } from "../checkers/tally.ts";
+import { TallyTaker } from "../checkers/tally-taker.ts";
 import { historyFile } from "./history-io.ts";
+
+const TURN_EVENTS = 5_000;
 
 export interface Judgement {
   readonly violations: readonly Violation[];
@@ -31,31 +35,29 @@ export interface JudgeParts {
   readonly finalFromMs: number | undefined;
 }
 
-export function judge({ files, windows, finalFromMs }: JudgeParts): Judgement {
+/** Lets others have a turn now and then: a history may take a while. */
+export async function judge({ files, windows, finalFromMs }: JudgeParts): Promise<Judgement> {
   const checkers = new CheckerSet(() => SEVERAL);
+  const taker = new TallyTaker({ windows, ...(finalFromMs === undefined ? {} : { finalFromMs }) });
   const progress = windows.map(({ fromMs, untilMs }) => ({ fromMs, untilMs, count: 0 }));
   let events = 0;
   let acknowledged = 0;
-  function* watched(): Generator<HistoryEvent> {
-    for (const event of mergeHistories(files.map(historyFile))) {
-      events++;
-      checkers.observe(event);
-      if (isProgress(event)) {
-        acknowledged++;
-        for (const window of progress)
-          if (event.timeMs >= window.fromMs && event.timeMs < window.untilMs) window.count++;
-      }
-      yield event;
-    }
+  for (const event of mergeHistories(files.map(historyFile))) {
+    if (++events % TURN_EVENTS === 0) await turn();
+    checkers.observe(event);
+    taker.observe(event);
+    if (!isProgress(event)) continue;
+    acknowledged++;
+    for (const window of progress) if (event.timeMs >= window.fromMs && event.timeMs < window.untilMs) window.count++;
   }
-  const counted = tally(watched(), { windows, ...(finalFromMs === undefined ? {} : { finalFromMs }) });
   checkers.conclude();
+  const tally = taker.conclude();
   const byName = windows.map(({ name }, index): [string, WindowProgress] => {
-    const gaps = counted.rows.map((row) => row.windows[index]?.longestPartitionGapMs ?? 0);
+    const gaps = tally.rows.map((row) => row.windows[index]?.longestPartitionGapMs ?? 0);
     return [name, { acknowledged: progress[index]?.count ?? 0, longestGapMs: Math.max(0, ...gaps) }];
   });
   const { violations, excusedLosses: excused } = checkers;
-  return { violations, excused, tally: counted, events, acknowledged, windows: new Map(byName) };
+  return { violations, excused, tally, events, acknowledged, windows: new Map(byName) };
 }
 
 /** Somebody answered yes; with acks=0 nobody does. */

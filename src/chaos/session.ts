@@ -106,7 +106,7 @@ class Session {
     const finalFromMs = machineMs();
     const final = await this.#end(cluster, history);
     this.#checkExits(cluster);
-    const judgement = this.#judge(epochs, finalFromMs);
+    const judgement = await this.#judge(epochs, finalFromMs);
     return this.#report(judgement, final);
   }
 
@@ -261,7 +261,7 @@ class Session {
     }
   }
 
-  #judge(epochs: EpochWatch, finalFromMs: number): Judgement {
+  #judge(epochs: EpochWatch, finalFromMs: number): Promise<Judgement> {
     const own = epochs.events();
     writeFileSync(join(this.#historyDir, "leadership.jsonl"), own.map(historyLine).join(""));
     const windows = this.#runs.map(
