@@ -6,7 +6,9 @@ export interface Send {
   readonly partition: PartitionSends;
   readonly acks: Acks;
   readonly process: string;
-  /** Among the sends of its process to its partition. */
+  /** Its process and level: between batches of different levels no order is promised (D-28). */
+  readonly lane: string;
+  /** Among the sends of its lane to its partition. */
   readonly order: number;
   readonly invokedMs: number;
   outcome: "ok" | "failed" | "unknown";
@@ -32,6 +34,7 @@ export interface PartitionSends {
   readonly topic: string;
   readonly partition: number;
   readonly sends: Send[];
+  /** Sends so far, by lane. */
   readonly orders: Map<string, number>;
   finals: FinalScans;
 }
@@ -41,10 +44,11 @@ export function newPartition({ topic, partition }: SendInvoked): PartitionSends 
 }
 
 export function newSend(partition: PartitionSends, { acks, process, timeMs }: SendInvoked): Send {
-  const order = partition.orders.get(process) ?? 0;
-  partition.orders.set(process, order + 1);
+  const lane = `${acks} ${process}`;
+  const order = partition.orders.get(lane) ?? 0;
+  partition.orders.set(lane, order + 1);
   const send: Send = {
-    ...{ partition, acks, process, order, invokedMs: timeMs, outcome: "unknown", offset: undefined },
+    ...{ partition, acks, process, lane, order, invokedMs: timeMs, outcome: "unknown", offset: undefined },
     ...{ foundAt: undefined, isDuplicated: false, isOutOfOrder: false, inScan: -1, finals: { set: 0, count: 0 } },
   };
   partition.sends.push(send);

@@ -132,9 +132,9 @@ export class TallyTaker {
       if (send === undefined || send.inScan === number) continue;
       send.inScan = number;
       if (isFinal) foundInFinal(send, offset);
-      const before = highest.get(send.process) ?? -1;
+      const before = highest.get(send.lane) ?? -1;
       if (send.order < before) send.isOutOfOrder = true;
-      highest.set(send.process, Math.max(before, send.order));
+      highest.set(send.lane, Math.max(before, send.order));
     }
   }
 

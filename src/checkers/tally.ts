@@ -29,7 +29,7 @@ export interface TallyCounts {
   readonly lost: number;
   /** Records that stand at more than one offset. */
   readonly duplicated: number;
-  /** Records that stand above a later one of the same producer and partition. */
+  /** Records that stand above a later one of the same producer, level and partition. */
   readonly outOfOrder: number;
   /** Read, though their send failed. */
   readonly failedButThere: number;

@@ -74,6 +74,13 @@ it("does not take a record's second copy for one out of order", () => {
   expect(tally([...SOUND, scan(100, [0, 1, 2, 0])]).total).toMatchObject({ duplicated: 1, outOfOrder: 0 });
 });
 
+it("compares the order of sends of one level alone, for between levels none is promised", () => {
+  const mixed = [sent(3, 30, 1), ended(3, 31, 2), sent(4, 40), ended(4, 41, 3), sent(5, 50, 1), ended(5, 51, 4)];
+  const first = [sent(0, 0), ended(0, 1, 0), sent(1, 2), ended(1, 3, 1)];
+  expect(tally([...first, ...mixed, scan(100, [3, 0, 1, 4, 5])]).total.outOfOrder).toBe(0);
+  expect(tally([...first, ...mixed, scan(100, [5, 0, 1, 4, 3])]).total.outOfOrder).toBe(1);
+});
+
 it("forgets a topic that is deleted", () => {
   const deleted: HistoryEvent = { type: "topic deleting", timeMs: 50, topic: "t" };
   expect(tally([...SOUND, deleted]).total).toMatchObject({ sent: 0, lost: 0, unjudged: 0 });
