@@ -2,11 +2,11 @@
 
 const LIGHT = `
   --page: #f6f6f3; --surface: #ffffff; --ink: #1a1d21; --muted: #59616b; --line: #dcdfe3; --faint: #edeff1; --strong: #9aa1aa;
-  --blue: #1769ad; --sky: #4d9fd6; --orange: #c65a11; --green: #0e7f63; --purple: #83509f; --ochre: #8f6508; --amber: #d39a2d; --grey: #7b838d;
+  --blue: #184c8c; --sky: #4799d4; --orange: #b03814; --green: #0a8c68; --purple: #b781c3; --ochre: #c88807; --grey: #2a2f35; --quiet: #767e88;
   --band: rgba(206, 61, 42, 0.13); --edge: #c2402d; --hover: rgba(26, 29, 33, 0.06); --tip: #1a1d21; --tip-ink: #f6f6f3;`;
 const DARK = `
   --page: #121519; --surface: #1a1e24; --ink: #e9ebee; --muted: #a3abb6; --line: #353c46; --faint: #262c34; --strong: #6b7480;
-  --blue: #66b0f0; --sky: #a3d3f5; --orange: #f29a61; --green: #4cc7a4; --purple: #c9a2e4; --ochre: #e2bd58; --amber: #d9b146; --grey: #939ca7;
+  --blue: #3f8df7; --sky: #a3d3f5; --orange: #ea761a; --green: #99edc8; --purple: #f09dec; --ochre: #f8ed92; --grey: #7b818c; --quiet: #939ca7;
   --band: rgba(240, 106, 84, 0.2); --edge: #f0806c; --hover: rgba(233, 235, 238, 0.09); --tip: #e9ebee; --tip-ink: #121519;`;
 
 const PAGE = `
@@ -84,7 +84,7 @@ svg .faint { stroke: var(--faint); }
 svg .name, svg .value { font-size: 13px; fill: var(--ink); }
 svg .value { font-weight: 550; }
 svg .value.missed { fill: var(--edge); }
-svg .halo { paint-order: stroke; stroke: var(--surface); stroke-width: 4px; stroke-linejoin: round; }
+svg .halo { paint-order: stroke; stroke: var(--surface); stroke-width: 7px; stroke-linejoin: round; }
 svg .group { font-size: 13.5px; font-weight: 620; fill: var(--ink); }
 svg .series { font-weight: 600; paint-order: stroke; stroke: var(--surface); stroke-width: 3px; stroke-linejoin: round; }
 svg .band { fill: var(--band); }
@@ -96,8 +96,8 @@ svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap:
 svg .records { fill: var(--strong); opacity: 0.55; }
 svg .line.p50 { stroke: var(--sky); }
 svg .line.p99 { stroke: var(--blue); stroke-width: 2.4; }
-svg .line.max { stroke: var(--grey); stroke-width: 1.3; stroke-dasharray: 1 3.4; }
-svg text.p50 { fill: var(--sky); }
+svg .line.max { stroke: var(--quiet); stroke-width: 1.3; stroke-dasharray: 1 3.4; }
+svg text.p50 { fill: var(--ink); fill: color-mix(in srgb, var(--sky) 55%, var(--ink)); }
 svg text.p99 { fill: var(--blue); }
 svg text.max { fill: var(--muted); }
 svg .mark.p50 { fill: var(--sky); }
@@ -128,7 +128,8 @@ const colourRules = COLOURS.map(
   ([name, colour, dashes]) => `
 svg .line.${name} { stroke: var(--${colour}); stroke-dasharray: ${dashes}; stroke-linecap: ${dashes === "none" ? "round" : "butt"}; }
 svg .lead.${name} { stroke: var(--${colour}); stroke-width: 1; opacity: 0.5; fill: none; }
-svg .dot.${name}, svg .bar.${name}, svg text.${name} { fill: var(--${colour}); }`,
+svg .dot.${name}, svg .bar.${name} { fill: var(--${colour}); }
+svg text.${name} { fill: var(--ink); fill: color-mix(in srgb, var(--${colour}) 55%, var(--ink)); }`,
 ).join("");
 
 const SMALL = `
@@ -173,10 +174,6 @@ const PAPER = `
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }`;
 
-/** Areas may be lighter than lines and letters. */
-const AREAS = `
-svg .bar.acks-0 { fill: var(--amber); }`;
-
 export const PAGE_STYLE = `
 :root { ${LIGHT}
 }
@@ -185,5 +182,5 @@ export const PAGE_STYLE = `
 :root[data-theme="dark"] { ${DARK}
   color-scheme: dark; }
 :root[data-theme="light"] { color-scheme: light; }
-${PAGE}${CHARTS}${colourRules}${AREAS}${SMALL}${PAPER}
+${PAGE}${CHARTS}${colourRules}${SMALL}${PAPER}
 `;
