@@ -21,15 +21,17 @@ export interface BatchPlan {
   readonly records?: number;
   readonly valueBytes?: number;
   readonly producer?: ProducerFields;
+  /** Values of exactly that length, not compressed. */
+  readonly isWhole?: boolean;
 }
 
 export function batch(
   rng: Rng,
-  { records = rng.between(1, 4), valueBytes = 40, producer }: BatchPlan = {},
+  { records = rng.between(1, 4), valueBytes = 40, producer, isWhole = false }: BatchPlan = {},
 ): Uint8Array {
   const builder = new RecordBatchBuilder({ limitBytes: (valueBytes + 200) * records + 1024 });
   for (let at = 0; at < records; at++) {
-    const value = new Uint8Array(rng.below(valueBytes + 1));
+    const value = new Uint8Array(isWhole ? valueBytes : rng.below(valueBytes + 1));
     rng.fill(value);
     const headers = rng.chance(0.2) ? ([["trace", utf8Encode("x")]] as const) : [];
     builder.tryAppend({
@@ -39,7 +41,7 @@ export function batch(
       timestamp: 1_700_000_000_000 + at,
     });
   }
-  const compression = rng.pick(COMPRESSIONS);
+  const compression = isWhole ? "none" : rng.pick(COMPRESSIONS);
   return builder.build({ compression, codecs, checksum, ...(producer && { producer }) }).slice();
 }
 

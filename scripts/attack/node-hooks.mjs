@@ -26,6 +26,7 @@ if (plant !== undefined) {
   const strike = (count) => {
     if (plant === "crash" && count === STRIKE_AT) throw new Error("planted crash");
     if (plant === "hang" && count === STRIKE_AT) spin(2_500);
+    if (plant === "lag") spin(4);
     if (plant === "leak") kept.push(Buffer.alloc(64 * 1024, 1));
     if (plant === "cut" && count === STRIKE_AT) for (const socket of sockets) socket.terminate();
   };

@@ -13,7 +13,7 @@ const HOOKS = join(import.meta.dirname, "node-hooks.mjs");
 const START_MS = 60_000;
 
 /** "rot" is done to its files; all others inside the process, see node-hooks.mjs. */
-export type Plant = "crash" | "hang" | "leak" | "cut" | "garble" | "rot";
+export type Plant = "crash" | "hang" | "lag" | "leak" | "cut" | "garble" | "rot";
 
 export class AttackedNode {
   readonly address: string;

@@ -108,6 +108,10 @@ export class RawPeer {
     this.#socket.pause();
   }
 
+  resume(): void {
+    if (this.closeReason === undefined) this.#socket.resume();
+  }
+
   destroy(): void {
     this.#end("left");
     this.#socket.destroy();

@@ -127,7 +127,7 @@ export class BrokerMetrics {
     );
     this.outOfOrderBatches = metrics.counter(
       "out_of_order_batches_total",
-      "Produced batches refused because they do not follow on the last one of their producer.",
+      "Produced batches refused because they do not follow on the last one of their producer, or are not what is there under their numbers.",
     );
     this.producers = metrics.gauge(
       "idempotent_producers",

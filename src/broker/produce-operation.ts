@@ -126,7 +126,8 @@ export class ProduceOperation {
     const { metrics } = this.#services;
     const answer = this.#answers[index];
     if (isDuplicate) return metrics.duplicateBatches.add(1);
-    if (answer?.error === "OUT_OF_ORDER_SEQUENCE_NUMBER") metrics.outOfOrderBatches.add(1);
+    if (answer?.error === "OUT_OF_ORDER_SEQUENCE_NUMBER" || answer?.error === "SEQUENCE_NUMBER_TAKEN")
+      metrics.outOfOrderBatches.add(1);
     if (answer?.outcome === "not appended") return;
     metrics.bytesIn.add(sizeBytes);
     metrics.recordsIn.add(recordCount);

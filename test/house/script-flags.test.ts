@@ -20,6 +20,7 @@ const SCRIPTS = [
   "failover",
   "demo",
   "fuzz",
+  "attack/main",
   "fresh-seeds",
   "mutants",
   "enumerate-crashes",
