@@ -6,7 +6,7 @@ import { type Loss, lossWords } from "./load/loss.ts";
 import { fillTopic } from "./fill.ts";
 import { growthOf } from "./growth.ts";
 import type { Usage } from "./process-usage.ts";
-import type { BenchRun, ProcessSample } from "./result.ts";
+import type { BenchRun, ProcessSample, TimelineEntry } from "./result.ts";
 import type { RunSpec } from "./sweep.ts";
 import { sampleBrokers, type Target, usageOfBrokers } from "./target.ts";
 
@@ -82,10 +82,32 @@ async function runOn(target: Target, spec: RunSpec, options: RunOptions): Promis
       after = usageOfBrokers(target);
       watch.stop();
     },
+    onEntry: progressTo(options),
   }).finally(() => watch.stop());
   if (outcome.seconds === 0) return undefined;
   const used = before === undefined || after === undefined ? undefined : difference(before, after);
   return { run: runFigures(spec, options, outcome, { used, processes: watch.samples }), loss: outcome.loss };
+}
+
+/** Runs that are shorter say nothing meanwhile. */
+const PROGRESS_MS = 10_000;
+
+/** What came since it was last said. */
+function progressTo({ durationMs, windowMs, note }: RunOptions): (entry: TimelineEntry) => void {
+  let sinceMs = 0;
+  let records = 0;
+  let maxMs = 0;
+  return (entry) => {
+    records += entry.records;
+    maxMs = Math.max(maxMs, entry.maxMs ?? 0);
+    const untilMs = entry.atMs + windowMs;
+    if (untilMs < sinceMs + PROGRESS_MS || untilMs > durationMs) return;
+    const rate = Math.round((records * 1000) / (untilMs - sinceMs));
+    note(`  at ${Math.round(untilMs / 1000)} s: ${rate} records/s, at most ${maxMs.toFixed(1)} ms`);
+    sinceMs = untilMs;
+    records = 0;
+    maxMs = 0;
+  };
 }
 
 class BrokerWatch {

@@ -7,6 +7,7 @@ import { CommandFailure } from "../../cli/failure.ts";
 import { NODE_HEAP } from "../../cli/node-child.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { machineMs } from "../../chaos/machine-clock.ts";
+import type { TimelineEntry } from "../result.ts";
 import { type Outcome, Tally } from "./tally.ts";
 import type { FromLoad, LoadPlan, PartitionCount, Span, ToLoad } from "./types.ts";
 
@@ -28,6 +29,8 @@ export interface FleetOptions {
   /** The measured time begins and has ended. */
   readonly onStart: () => void;
   readonly onEnd: () => void;
+  /** Each entry of the timeline as it comes. */
+  readonly onEntry: (entry: TimelineEntry) => void;
 }
 
 /** Rejects when a process fails or ends by itself. */
@@ -107,7 +110,8 @@ class Fleet {
 
   constructor(options: FleetOptions) {
     this.#options = options;
-    this.#tally = new Tally(options.plans[0]?.windowMs ?? 1000, options.plans.length);
+    const { onEntry } = options;
+    this.#tally = new Tally({ windowMs: options.plans[0]?.windowMs ?? 1000, processes: options.plans.length, onEntry });
     this.#failed = new Promise<never>((_, reject) => {
       this.#fail = reject;
     });

@@ -26,10 +26,18 @@ interface Window {
   histogram: LatencyHistogram | undefined;
 }
 
+export interface TallyOptions {
+  readonly windowMs: number;
+  readonly processes: number;
+  /** Each window once it is whole, in order. */
+  readonly onEntry: (entry: TimelineEntry) => void;
+}
+
 const LAST_ANSWERS_MS = 1000;
 
 export class Tally {
   readonly #windowMs: number;
+  readonly #onEntry: (entry: TimelineEntry) => void;
   /** Windows that each process has handed over. */
   readonly #reached: number[];
   /** Those that not every process has handed over. */
@@ -41,9 +49,10 @@ export class Tally {
   #bytes = 0;
   #lastRecordsAt = -1;
 
-  constructor(windowMs: number, processes: number) {
-    this.#windowMs = windowMs;
-    this.#reached = new Array<number>(processes).fill(-1);
+  constructor(options: TallyOptions) {
+    this.#windowMs = options.windowMs;
+    this.#onEntry = options.onEntry;
+    this.#reached = new Array<number>(options.processes).fill(-1);
   }
 
   window(process: number, { index, records, bytes, histogram }: WindowMessage): void {
@@ -69,7 +78,9 @@ export class Tally {
       this.#bytes += window?.bytes ?? 0;
       if (window !== undefined && window.records > 0) this.#lastRecordsAt = index;
       if (window?.histogram !== undefined) this.#latencies.add(window.histogram);
-      this.#timeline.push(entryOf(index * this.#windowMs, window));
+      const entry = entryOf(index * this.#windowMs, window);
+      this.#timeline.push(entry);
+      this.#onEntry(entry);
     }
   }
 
