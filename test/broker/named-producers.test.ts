@@ -12,8 +12,12 @@ const NOBODY: InitProducerIdResponse = { producerId: -1, producerEpoch: -1 };
 afterEach(() => activateMutants([]));
 
 /** A topic with a partition of one replica on each node: whoever leads can commit alone, whatever the others think of it. */
-async function started(config: Readonly<Record<string, unknown>> = {}) {
-  const cluster = await new ClusterWorld({ config: { "default.replication.factor": 1, ...config } }).start();
+async function started(config: Readonly<Record<string, unknown>> = {}, seed?: number) {
+  const world = new ClusterWorld({
+    config: { "default.replication.factor": 1, ...config },
+    ...(seed === undefined ? {} : { seed }),
+  });
+  const cluster = await world.start();
   const topicId = await cluster.createTopic("t", 3);
   await cluster.until("every node leads", () =>
     cluster.nodes.every(({ metrics }) => metrics.values.get("leader_partitions") === 1),
@@ -27,9 +31,9 @@ async function ask(
   cluster: ClusterWorld,
   name: string,
   present = NOBODY,
-  deadlineMs = 20_000,
+  { deadlineMs = 20_000, except = -1 } = {},
 ): Promise<Promise<Init>[]> {
-  const client = await cluster.client(await cluster.controller());
+  const client = await cluster.client(await cluster.controller(except));
   return [client.send(API.INIT_PRODUCER_ID, { name, ...present }, { deadlineMs })];
 }
 
@@ -54,7 +58,11 @@ async function produceAt(
 }
 
 async function placesOf(cluster: ClusterWorld, topicId: TopicId) {
-  const leaders = await cluster.leaders(await cluster.controller(), "t");
+  let leaders: readonly number[] = [];
+  await cluster.until("leaders", async () => {
+    leaders = await cluster.leaders(await cluster.controller(), "t");
+    return leaders.every((leader) => leader >= 0);
+  });
   return leaders.map((nodeId, partition) => ({ nodeId, topicId, partition }));
 }
 
@@ -113,15 +121,30 @@ async function takenOverWhileCutOff(
   ...bugs: string[]
 ): Promise<{ readonly waitedMs: number; readonly answers: readonly string[] }> {
   const { cluster, topicId } = await started();
+  return cutOff({ cluster, topicId, nodeId: await cluster.follower() }, bugs);
+}
+
+/** As above: the controller itself, which goes on telling itself that it is not fenced until it notices. */
+async function takenOverFromController(
+  seed: number,
+  ...bugs: string[]
+): Promise<{ readonly waitedMs: number; readonly answers: readonly string[] }> {
+  const { cluster, topicId } = await started({ "broker.session.timeout.ms": 1_000 }, seed);
+  return cutOff({ cluster, topicId, nodeId: await cluster.controller() }, bugs);
+}
+
+async function cutOff(
+  { cluster, topicId, nodeId }: { cluster: ClusterWorld; topicId: TopicId; nodeId: number },
+  bugs: readonly string[],
+) {
   const first = await init(cluster, "billing");
-  const nodeId = await cluster.follower();
   const place = { nodeId, topicId, partition: await cluster.partitionOf(nodeId, "t") };
   const client = await cluster.client(nodeId);
   activateMutants(bugs);
   cluster.isolate(nodeId);
   const askedMs = cluster.world.nowMs;
   let answeredMs = -1;
-  const [takeover] = await ask(cluster, "billing");
+  const [takeover] = await ask(cluster, "billing", NOBODY, { except: nodeId });
   void takeover?.then(() => {
     answeredMs = cluster.world.nowMs;
   });
@@ -148,6 +171,20 @@ describe("a leader that is cut off while a name is taken over", () => {
   test.each(["I24w", "I24h"])("the test finds the bug %s", async (bug) => {
     const { answers } = await takenOverWhileCutOff(bug);
     expect(answers).toContain("NONE after");
+  });
+
+  test("also when it was the controller, and has not noticed that it is none any more", async () => {
+    for (let seed = 1; seed <= 8; seed++) {
+      const { answers } = await takenOverFromController(seed);
+      expect([seed, answers]).not.toEqual([seed, expect.arrayContaining(["NONE after"])]);
+      expect(answers).toContain("BUSY after");
+    }
+  });
+
+  test("the test finds the bug I24d: a controller speaks of sessions without knowing that it is one still", async () => {
+    const all: string[] = [];
+    for (let seed = 1; seed <= 8; seed++) all.push(...(await takenOverFromController(seed, "I24d")).answers);
+    expect(all).toContain("NONE after");
   });
 
   test("that stood still wakes up with what its clients sent meanwhile, and takes nothing of it", async () => {

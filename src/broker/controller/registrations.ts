@@ -32,7 +32,7 @@ const ASK_OLD_MS = 1_000;
 
 export interface RegistrationsDeps {
   readonly links: Pick<PeerLinks, "whoIsAt">;
-  readonly quorum: Pick<MetadataQuorum, "image" | "propose">;
+  readonly quorum: Pick<MetadataQuorum, "image" | "propose" | "barrier">;
   readonly sessions: Sessions;
   readonly damages: Damages;
   readonly departures: Departures;
@@ -179,7 +179,17 @@ export class Registrations {
     const broker = this.#inEpoch(request);
     if (request.wantsShutdown) return this.#letGo(broker);
     if (this.#hasToUnfence(broker, request)) run(this.#unfence(request));
-    return { isFenced: broker.isFenced, mayShutDown: false };
+    if (!broker.isFenced) await this.#ledSince();
+    return { isFenced: this.#inEpoch(request).isFenced, mayShutDown: false };
+  }
+
+  /**
+   * A broker that is told that it is not fenced counts on a session from when it asked (invariant 24). One that does not know yet that it is no controller
+   * any more must not say so: its successor has begun to count before.
+   */
+  async #ledSince(): Promise<void> {
+    const stale = mutant("I24d") ? null : await this.#deps.quorum.barrier(true);
+    if (stale !== null) throw stale;
   }
 
   #inEpoch({ nodeId, brokerEpoch, incarnationId }: BrokerHeartbeatRequest): BrokerImage {

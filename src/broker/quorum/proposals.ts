@@ -100,8 +100,8 @@ export class Proposals {
     else if (entered.kind === "put off") entered.item.resolve(tooMany(this.#clients.length));
   }
 
-  barrier(): Promise<OttlaError | null> {
-    return this.#read(this.#parts.max);
+  barrier(isOwn = false): Promise<OttlaError | null> {
+    return this.#read(isOwn ? 2 * this.#parts.max : this.#parts.max);
   }
 
   #read(max: number): Promise<OttlaError | null> {

@@ -213,8 +213,8 @@ class Quorum implements HostedQuorum {
     return this.#proposals.propose(decide, source);
   }
 
-  barrier(): Promise<OttlaError | null> {
-    return this.#proposals.barrier();
+  barrier(isOwn = false): Promise<OttlaError | null> {
+    return this.#proposals.barrier(isOwn);
   }
 
   change(change: QuorumChange, timeoutMs: number): Promise<ChangeOutcome> {

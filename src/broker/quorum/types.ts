@@ -107,8 +107,11 @@ export interface MetadataQuorum {
    * BROKER_NOT_AVAILABLE say that nothing was done, REQUEST_TIMED_OUT that nobody knows. Without a source: the cluster's own.
    */
   propose(decide: (image: MetadataImage) => Decision, source?: ChangeSource): Promise<Decision>;
-  /** Linearizable read: null once this node is known to have led after the call and everything committed before it is applied. */
-  barrier(): Promise<OttlaError | null>;
+  /**
+   * Linearizable read: null once this node is known to have led after the call and everything committed before it is applied. `isOwn`: of the cluster's
+   * own, for which there is room when clients have taken theirs.
+   */
+  barrier(isOwn?: boolean): Promise<OttlaError | null>;
   /** Only on the controller. Bounded by `timeoutMs`; an unfinished addition goes on by itself, since leaders promote learners. */
   change(change: QuorumChange, timeoutMs: number): Promise<ChangeOutcome>;
   /** Resolves when this node leads no more. */
