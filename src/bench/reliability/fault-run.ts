@@ -216,6 +216,8 @@ function clusterOptions({ kind, settings, directory, planted }: FaultRunParts): 
     ...planted,
     nodes: settings.nodes,
     directory: join(directory, "cluster"),
+    // They go with the run's own directory, or are kept with it.
+    keepFiles: true,
     // Leaders stay where a round puts them.
     settings: { "auto.leader.rebalance.enable": "false", ...needed },
     ...(place === undefined ? {} : { place }),
