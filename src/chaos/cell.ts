@@ -37,7 +37,7 @@ export interface CellRun {
 }
 
 /** A fault that cannot be injected or healed by then hangs. */
-const ACT_MS = 60_000;
+const ACT_MS = 120_000;
 /** A client is killed when the fault has struck for this part of its time. */
 const KILL_AT = 0.4;
 
