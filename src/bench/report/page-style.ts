@@ -47,12 +47,12 @@ summary:hover { color: var(--ink); }
 figure details { margin-top: 8px; }
 h3.list { margin: 20px 0 0; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { padding: 7px 8px; text-align: right; vertical-align: baseline; white-space: nowrap; border-bottom: 1px solid var(--faint); }
-thead th { color: var(--muted); font-weight: 550; vertical-align: bottom; border-bottom: 1px solid var(--line); line-height: 1.3; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { padding: 7px 6px; text-align: right; vertical-align: baseline; white-space: nowrap; border-bottom: 1px solid var(--faint); }
+thead th { white-space: normal; color: var(--muted); font-weight: 550; vertical-align: bottom; border-bottom: 1px solid var(--line); line-height: 1.3; }
 thead tr.groups th { border-bottom: 0; padding-bottom: 0; text-align: center; font-size: 12.5px; }
 thead tr.groups th.named { border-bottom: 1px solid var(--line); padding-bottom: 3px; }
-tbody th { font-weight: 550; text-align: left; white-space: normal; min-width: 130px; max-width: 320px; overflow-wrap: anywhere; }
+tbody th { font-weight: 550; text-align: left; white-space: normal; min-width: 124px; max-width: 320px; overflow-wrap: anywhere; }
 thead th:first-child { text-align: left; }
 tbody tr:last-child > * { border-bottom: 0; }
 tbody tr:hover > * { background: var(--hover); }
