@@ -8,7 +8,7 @@ import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
 import type { Deadline } from "../base/deadlines.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
-import { shortage, waitedFor } from "./produce-reasons.ts";
+import { misnumbered, shortage, waitedFor } from "./produce-reasons.ts";
 import { producerRefusal } from "./producer-refusal.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "./replica.ts";
 import type { Request } from "./request.ts";
@@ -16,6 +16,13 @@ import type { Services } from "./services.ts";
 
 export type ProduceRequestInHand = Request<typeof API.PRODUCE>;
 type EntryRow = ProduceRequestInHand["body"]["entries"][number];
+
+const SEQUENCE_ERRORS: ReadonlySet<ErrorName> = new Set<ErrorName>([
+  "OUT_OF_ORDER_SEQUENCE_NUMBER",
+  "SEQUENCE_NUMBER_TAKEN",
+  "INVALID_PRODUCER_EPOCH",
+  "UNKNOWN_PRODUCER_ID",
+]);
 
 function refused(error: ErrorName, message: string | null = null): ProduceAnswer {
   return { error, outcome: "not appended", baseOffset: undefined, message };
@@ -142,8 +149,10 @@ export class ProduceOperation {
 
   /** The core answers by code; what people want to know is who is missing. */
   #reasonOf(index: number, { error }: ProduceAnswer): string | null {
-    const { replica, waiting } = this.#entries[index] ?? {};
+    const { replica, waiting, batch } = this.#entries[index] ?? {};
     if (replica === undefined) return null;
+    if (batch !== undefined && SEQUENCE_ERRORS.has(error) && isNumbered(batch))
+      return misnumbered(replica, producerAt(batch, 0));
     if (error === "NOT_ENOUGH_REPLICAS") return shortage(replica);
     if (waiting === undefined) return null;
     if (error === "NOT_ENOUGH_REPLICAS_AFTER_APPEND") return shortage(replica);

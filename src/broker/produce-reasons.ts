@@ -1,5 +1,6 @@
 // What a produce waited for, or lacks, in words for people.
 import type { NodeId } from "../model/ids.ts";
+import type { ProducerFields } from "../model/record-batch.ts";
 import type { ReplicaView, WaitingProduce } from "../replication/types.ts";
 import type { Replica } from "./replica.ts";
 
@@ -21,6 +22,16 @@ export function shortage({ core }: Replica): string | null {
   const missing = replicas.filter((nodeId) => !isr.includes(nodeId));
   const who = missing.length === 0 ? "" : `; ${nodes(missing)} ${missing.length === 1 ? "is" : "are"} not`;
   return `${isr.length} in sync (${nodes(isr)}), ${minIsr} needed${who}`;
+}
+
+/** A batch was refused for its numbers. */
+export function misnumbered({ core }: Replica, { producerId, producerEpoch, baseSequence }: ProducerFields): string {
+  const next = core.producers.nextOf(producerId);
+  if (next === undefined) return `sequence ${baseSequence} of producer ${producerId}, of which nothing is known`;
+  const what = `sequence ${baseSequence} of producer ${producerId}`;
+  if (next.producerEpoch === producerEpoch) return `${what}; ${next.baseSequence} is next`;
+  const epochs = `${what} in epoch ${producerEpoch}, where epoch ${next.producerEpoch} is known`;
+  return producerEpoch < next.producerEpoch ? epochs : `${epochs}; 0 is next`;
 }
 
 /** Of a batch that was appended and is not where it should be. null: it is, or this replica does not lead any more. */

@@ -177,6 +177,14 @@ export class ProducerTable {
     return baseSequence === sequenceAfter(batches[batches.length - 1] as WindowBatch) ? NEW : OUT_OF_ORDER;
   }
 
+  /** Epoch and sequence that it goes on with; undefined: nothing is known of it. */
+  nextOf(producerId: number): { readonly producerEpoch: number; readonly baseSequence: number } | undefined {
+    const entry = this.#producers.get(producerId);
+    const last = entry?.batches.at(-1);
+    if (entry === undefined || last === undefined) return undefined;
+    return { producerEpoch: entry.producerEpoch, baseSequence: sequenceAfter(last) };
+  }
+
   /** A batch that was appended, here or by whoever led: nothing is checked (P-7). */
   observe(batch: SequencedBatch): void {
     assert(batch.baseOffset >= this.#endOffset, "a batch of producers that is not the next one");

@@ -75,6 +75,19 @@ describe("P-2: a batch that is sent again", () => {
     expect(values.get("idempotent_producers")).toBe(1);
   });
 
+  it("what is refused for its numbers says what is next", async () => {
+    await produce(numbered(["a", "b"], 0));
+    const client = await cluster.client(await leader());
+    const told = async (batch: Uint8Array) => (await client.produce(topicId, batch)).message;
+    expect(await told(numbered(["c"], 5))).toBe(`sequence 5 of producer ${producerId}; 2 is next`);
+    expect(await told(numbered(["a", "x"], 0))).toBe(`sequence 0 of producer ${producerId}; 2 is next`);
+    expect(await told(numbered(["c"], 1, 1))).toBe(
+      `sequence 1 of producer ${producerId} in epoch 1, where epoch 0 is known; 0 is next`,
+    );
+    producerId += 500;
+    expect(await told(numbered(["c"], 5))).toBe(`sequence 5 of producer ${producerId}, of which nothing is known`);
+  });
+
   it("and other records under its numbers are refused, by the next leader and after a start of all, too", async () => {
     await produce(numbered(["a", "b"], 0));
     const other = { error: "SEQUENCE_NUMBER_TAKEN", baseOffset: -1 };
