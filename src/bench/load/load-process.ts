@@ -140,23 +140,26 @@ class LoadProcess {
   }
 }
 
-let load: LoadProcess | undefined;
+/** Does what it is told, one run in its life. */
+class Orders {
+  #load: LoadProcess | undefined;
 
-async function obey(message: ToLoad): Promise<void> {
-  switch (message.kind) {
-    case "plan":
-      load = new LoadProcess(message.plan);
-      await load.prepare();
-      tell({ kind: "ready" });
-      return;
-    case "go":
-      await load?.run(message.span);
-      return;
-    case "drain":
-      await load?.drain(message.acknowledged);
-      return;
-    case "stop":
-      load?.stop();
+  async obey(message: ToLoad): Promise<void> {
+    switch (message.kind) {
+      case "plan":
+        this.#load = new LoadProcess(message.plan);
+        await this.#load.prepare();
+        tell({ kind: "ready" });
+        return;
+      case "go":
+        await this.#load?.run(message.span);
+        return;
+      case "drain":
+        await this.#load?.drain(message.acknowledged);
+        return;
+      case "stop":
+        this.#load?.stop();
+    }
   }
 }
 
@@ -168,5 +171,6 @@ function fail(thrown: unknown): void {
 // The terminal's Ctrl-C reaches this process too; when to end is for the command to say.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 process.on("disconnect", () => process.exit());
-process.on("message", (message: ToLoad) => void obey(message).catch(fail));
+const orders = new Orders();
+process.on("message", (message: ToLoad) => void orders.obey(message).catch(fail));
 tell({ kind: "hello" });
