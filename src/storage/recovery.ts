@@ -28,6 +28,7 @@ import {
   partitionDirectory,
   producersEndOf,
 } from "./paths.ts";
+import type { PartitionMetadata } from "./partition-metadata.ts";
 import { ProducerReplay } from "./producer-replay.ts";
 import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals, unknownHistory } from "./replay.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
@@ -97,25 +98,33 @@ async function loadImage(store: LogStoreImpl, generation: number): Promise<Image
  */
 async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<void> {
   const root = store.config.directory;
-  // Those of live logs are looked at when they are opened.
-  const known = new Set<string>();
-  for (const { isDeleted, spec } of survey.histories.values())
-    if (!isDeleted) known.add(partitionDirectory(spec.topic, spec.partition));
+  const holders = new Map<string, LogHistory>();
+  for (const history of survey.histories.values())
+    if (!history.isDeleted) holders.set(partitionDirectory(history.spec.topic, history.spec.partition), history);
+  // Whose they are is looked at when their logs are opened, unless the journal may have lost that they went to others.
+  const isWhole = survey.damage === undefined && survey.strangers.size === 0;
   const entries = (await store.deps.files.list(root)).filter(
     ({ kind, name }) =>
-      kind === "directory" && !known.has(name) && (isPartitionDirectory(name) || isDeletedDirectory(name)),
+      kind === "directory" &&
+      !(isWhole && holders.has(name)) &&
+      (isPartitionDirectory(name) || isDeletedDirectory(name)),
   );
   await runLimited(entries, LOOKS_MAX, async ({ name }) => {
     const metadata = await readPartitionMetadata(store.deps, join(root, name));
     if (metadata === undefined) return;
     store.useLogId(metadata.logId);
-    const isLeftOver = survey.histories.has(metadata.logId) || isDeletedDirectory(name);
-    const reason = survey.strangers.has(metadata.logId)
-      ? "the journal appends to a log that nothing speaks of"
-      : survey.damage;
-    if (reason === undefined || isLeftOver || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
-    survey.histories.set(metadata.logId, unknownHistory(metadata.logId, metadata, { reason, fromOffset: undefined }));
+    if (isDeletedDirectory(name) || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
+    noteOwner(survey, metadata, holders.get(name));
   });
+}
+
+/** `holder`: the log that the journal knows to have this directory. Its DELETE was durable before the directory named another one, so it is gone. */
+function noteOwner(survey: Survey, metadata: PartitionMetadata, holder: LogHistory | undefined): void {
+  const { logId } = metadata;
+  const reason = survey.strangers.has(logId) ? "the journal appends to a log that nothing speaks of" : survey.damage;
+  if (reason === undefined || survey.histories.has(logId) || logId < (holder?.logId ?? 0)) return;
+  if (holder !== undefined) holder.isDeleted = true;
+  survey.histories.set(logId, unknownHistory(logId, metadata, { reason, fromOffset: undefined }));
 }
 
 /** Opens every log that still exists, checking what the image says of its files. */

@@ -87,7 +87,6 @@ async function slowSyncAcrossACut(): Promise<boolean> {
   return (await after(files, log, DROP_ALL)).end >= reported;
 }
 
-/** Each says whether what was promised held. */
 /** A log is made while a checkpoint begins so many turns later, and takes a record. */
 async function bornBesideCheckpoint(turns: number) {
   const { files, store, recorder } = await opened();
@@ -108,6 +107,7 @@ async function createdBesideCheckpoint(turns: number): Promise<boolean> {
   return content !== undefined && String(content) === String([batch]);
 }
 
+/** Each says whether what was promised held. */
 const schedules: Record<string, () => Promise<boolean>> = {
   "D-6slot": async () => {
     const { files, store } = await opened();
@@ -303,4 +303,26 @@ test("D-14: a log that the journal appends to, and of which neither image nor CR
   }
   expect(reasons.length).toBeGreaterThan(0);
   expect(new Set(reasons)).toEqual(new Set(["the journal appends to a log that nothing speaks of"]));
+});
+
+test("D-14: with rot in the journal a directory that has gone to another topic's log is that one's, which is damaged and not one that never was", async () => {
+  const { files, store, recorder } = await opened();
+  const first = await store.createLog(specOf("a", 0, 1));
+  appendBatch(first);
+  await recorder.until(() => first.durableEnd === 1);
+  await store.checkpoint();
+  await store.deleteLog(first);
+  const second = await store.createLog(specOf("a", 0, 2));
+  for (let count = 1; count <= 3; count++) {
+    appendBatch(second);
+    await recorder.until(() => second.durableEnd === count);
+  }
+  files.kill();
+  // The DELETE of the first log.
+  files.image.flipBit("/data/journal/0000000002.journal", 140, 3);
+  const next = await opened(new MemoryFiles(files.image));
+  const found = next.store.find(second.topicId, second.partition);
+  expect(found?.damage?.reason).toContain("breaks at position");
+  expect(next.store.find(first.topicId, first.partition)).toBeUndefined();
+  expect((await next.store.resetLog(found as ReplicaLog, 0 as Offset)).damage).toBeUndefined();
 });
