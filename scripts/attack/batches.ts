@@ -1,7 +1,7 @@
 // Record batches as attackers send them: whole ones, and ones that were changed in their header and records and then given the length and the
 // checksum that fit, so that they are looked at further.
 import type { Rng } from "../../src/base/rng.ts";
-import { utf8Encode, writeI64, writeU16, writeU32 } from "../../src/base/bytes.ts";
+import { concatBytes, utf8Encode, writeI64, writeU16, writeU32 } from "../../src/base/bytes.ts";
 import {
   BATCH_HEADER_BYTES,
   BATCH_OVERHEAD_BYTES,
@@ -68,14 +68,14 @@ const U16_AT = [21, 51];
 
 /** One change; then length and checksum are made right. */
 export function repairedBatch(original: Uint8Array, rng: Rng): Uint8Array {
-  let bytes = original.slice();
+  let bytes: Uint8Array = original.slice();
   const kind = rng.below(6);
   if (bytes.length < BATCH_HEADER_BYTES) return bytes;
   if (kind === 0) writeI64(bytes, rng.pick(I64_AT), rng.pick(ODD));
   else if (kind === 1) writeU32(bytes, rng.pick(U32_AT), rng.pick(ODD) >>> 0);
   else if (kind === 2) writeU16(bytes, rng.pick(U16_AT), rng.below(0x1_0000));
   else if (kind === 3) bytes = bytes.slice(0, rng.between(BATCH_HEADER_BYTES, bytes.length));
-  else if (kind === 4) bytes = Uint8Array.from([...bytes, ...bytes.subarray(rng.below(bytes.length))]);
+  else if (kind === 4) bytes = concatBytes([bytes, bytes.subarray(rng.below(bytes.length))]);
   else bytes[rng.between(16, bytes.length - 1)] = rng.below(256);
   writeU32(bytes, LENGTH_AT, bytes.length - BATCH_OVERHEAD_BYTES);
   sealBatch(bytes, checksum);

@@ -1,5 +1,6 @@
 // Damage to a sound request. `damaged`: to its bytes as they are, so that most of it ends at the first check. `repaired`: to the values in it, which
 // are then written out again with right lengths, numbers of bodies and checksums, so that it gets as deep as what a client sends.
+import { concatBytes } from "../../src/base/bytes.ts";
 import type { Rng } from "../../src/base/rng.ts";
 import { type Plain, type PlainOut, packPlain, unpackPlain } from "../../src/wire/native/msgpack.ts";
 import { LIMITS } from "../../src/wire/native/protocol.ts";
@@ -68,9 +69,9 @@ function damagedOnce(bytes: Uint8Array, other: Uint8Array, rng: Rng): Uint8Array
     case 2:
       return bytes.slice(0, at);
     case 3:
-      return Uint8Array.from([...bytes.subarray(0, at), ...bytes.subarray(rng.below(bytes.length))]);
+      return concatBytes([bytes.subarray(0, at), bytes.subarray(rng.below(bytes.length))]);
     case 4:
-      return Uint8Array.from([...bytes.subarray(0, at), ...other.subarray(rng.below(other.length))]);
+      return concatBytes([bytes.subarray(0, at), other.subarray(rng.below(other.length))]);
     default:
       bytes[at] = rng.below(256);
       return bytes;
@@ -82,13 +83,13 @@ export function repaired(messages: readonly Uint8Array[], rng: Rng): Uint8Array[
   const [envelope = new Uint8Array(0), ...following] = messages;
   const fields = [...(unpackPlain(envelope) as readonly Plain[])];
   const bodies = bodiesOf(fields[BODIES_AT] as readonly Plain[], following);
-  for (let left = rng.between(1, 3); left > 0; left--) {
-    const kind = rng.below(10);
+  for (let left = rng.between(1, 2); left > 0; left--) {
+    const kind = rng.below(15);
     const at = rng.below(bodies.length || 1);
     const body = bodies[at];
     if (kind === 0) fields[rng.pick([0, 1, 3])] = changed(1, rng);
-    else if (kind <= 4 && body !== undefined) bodies[at] = repairedBatch(body, rng);
-    else if (kind === 5 && body !== undefined)
+    else if (kind <= 6 && body !== undefined) bodies[at] = repairedBatch(body, rng);
+    else if (kind === 7 && body !== undefined)
       bodies.splice(at, rng.below(2), ...(rng.chance(0.5) ? [body, body] : []));
     else fields[5] = changedWithin(fields[5] ?? null, rng);
   }
@@ -127,8 +128,8 @@ function changedWithin(value: Plain, rng: Rng): Plain {
 
 function changed(value: Plain, rng: Rng): Plain {
   // Of another type, now and then.
-  if (rng.chance(0.08)) return rng.pick<Plain>([null, true, 0, "", new Uint8Array(16), []]);
-  if (typeof value === "number") return rng.chance(0.3) ? value + rng.pick([-1, 1]) : rng.pick(ODD_NUMBERS);
+  if (rng.chance(0.03)) return rng.pick<Plain>([null, true, 0, "", new Uint8Array(16), []]);
+  if (typeof value === "number") return rng.chance(0.5) ? value + rng.pick([-1, 1]) : rng.pick(ODD_NUMBERS);
   if (typeof value === "boolean") return !value;
   if (typeof value === "string")
     return rng.chance(0.3) ? value.slice(0, rng.below(value.length + 1)) : rng.pick(ODD_TEXTS);

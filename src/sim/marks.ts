@@ -45,6 +45,7 @@ export const MARK = {
   BAD_GAP: "a bad client was refused a batch behind a gap in its sequence",
   BAD_EPOCH: "a bad client was refused a batch of epoch N",
   BAD_ACKS: "a bad client was refused a numbered batch with acks=N",
+  BAD_CONTENT: "a bad client was refused other records under the numbers of an acknowledged batch",
   BAD_HALF: "a bad client sent half a message",
   BAD_SOCKET: "a bad client left a socket",
   STAYS_LED: "a quorum kept its leader, and who was cut off its term",

@@ -35,6 +35,7 @@ interface RawBatch {
   readonly bytes: Uint8Array;
   readonly operations: readonly number[];
   readonly recordCount: number;
+  readonly baseSequence: number;
   /** Requests that carried it. */
   sends: number;
   /** Where it was said to begin. */
@@ -66,6 +67,7 @@ export class BadClient {
   readonly name: string;
   readonly #parts: ClientParts;
   readonly #rng: Rng;
+  readonly #forging: Rng;
   readonly #owner: Incarnation;
   readonly #isNamed: boolean;
   readonly #links = new Map<string, RawLink>();
@@ -78,6 +80,7 @@ export class BadClient {
     this.name = name;
     this.#parts = parts;
     this.#rng = parts.world.fork(`misdeeds of ${name}`);
+    this.#forging = this.#rng.fork("forged batches");
     this.#owner = parts.world.startIncarnation(name);
     this.#isNamed = this.#rng.chance(0.5);
   }
@@ -125,7 +128,14 @@ export class BadClient {
     const lane = laneOf(session, place);
     if (lane.acknowledged.length === 0) return this.#send(session, place);
     const batch = this.#rng.pick(lane.acknowledged);
+    if (this.#forging.chance(0.35)) return this.#forge(session, batch);
     this.#heardAgain(session, batch, await this.#produce(await this.#linkFor(place), batch, place));
+  }
+
+  /** Other records under the numbers of what was acknowledged. */
+  async #forge(session: Session, { place, recordCount, baseSequence }: RawBatch): Promise<void> {
+    const batch = this.#make(session, place, baseSequence, recordCount);
+    await this.#mustFail(batch, { invariant: 23, what: "other records under the numbers of an acknowledged batch" });
   }
 
   /** Two copies, one behind the other, by one way or by two. */
@@ -331,12 +341,12 @@ export class BadClient {
 
   // --- batches
 
-  #make(session: Session, place: Place, baseSequence: number): RawBatch {
+  #make(session: Session, place: Place, baseSequence: number, count?: number): RawBatch {
     const { world, codecs, record, nextOperation } = this.#parts;
     const { topic, partition } = place;
     const { process, producerId, producerEpoch } = session;
     const builder = new RecordBatchBuilder({ limitBytes: 1 << 16 });
-    const recordCount = this.#rng.between(1, RECORDS_MAX);
+    const recordCount = count ?? this.#rng.between(1, RECORDS_MAX);
     const operations = Array.from({ length: recordCount }, () => {
       const operation = nextOperation();
       const timestamp = world.startWallMs + Math.floor(world.nowMs);
@@ -350,7 +360,7 @@ export class BadClient {
     });
     const producer = { producerId, producerEpoch, baseSequence };
     const bytes = builder.build({ compression: "none", codecs, checksum: world.checksum, producer });
-    return { place, bytes, operations, recordCount, sends: 0, baseOffset: undefined };
+    return { place, bytes, operations, recordCount, baseSequence, sends: 0, baseOffset: undefined };
   }
 
   #failed(batch: RawBatch): void {
