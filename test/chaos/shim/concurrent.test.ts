@@ -1,22 +1,25 @@
 // Writes while a sync is under way, from several threads of one process: the sync covers those that had ended when it began, and no other.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DROP_ALL } from "../../../src/chaos/shim/choices.ts";
+import { COUNTER_SLOTS } from "../../../src/chaos/shim/control.ts";
 import { losePower } from "../../../src/chaos/shim/power-loss.ts";
 import { prepareShim } from "../../../src/chaos/shim/setup.ts";
 import { canPreload } from "./can-preload.ts";
 
 const SLOT_BYTES = 2048;
 const SLOTS = 4000;
-const SYNC_DELAY_MS = 15;
-const SYNCS_MIN = 12;
+const SYNC_DELAY_MS = 25;
+const SYNCS = 12;
 
-/** Four writers and a syncer; what begins (i, b) and ends (w, e) is written down by the one thread that sees both. */
+/**
+ * Four writers and a syncer; what begins (i, b) and ends (w, e) is written down by the one thread that sees both. A sync that is called
+ * may begin later, in its thread: (d) the shim is in its delay.
+ */
 const PROGRAM = `
   const fs = require("fs");
   const [dir, progressFile] = process.argv.slice(1);
@@ -27,9 +30,15 @@ const PROGRAM = `
   fs.fsyncSync(file);
   fs.fsyncSync(fs.openSync(dir, "r"));
   let slot = 0;
+  const control = fs.openSync(process.env.PRELOAD_SHIM_CONTROL, "r");
+  const counter = Buffer.alloc(8);
+  let delayed = 0n;
   const write = () => {
     if (slot === ${SLOTS}) return;
     const mine = slot++;
+    fs.readSync(control, counter, 0, 8, ${COUNTER_SLOTS.syncsDelayed * 8});
+    if (counter.readBigInt64LE() > delayed) say("d", mine);
+    delayed = counter.readBigInt64LE();
     say("i", mine);
     const bytes = Buffer.alloc(${SLOT_BYTES}, 2);
     fs.write(file, bytes, 0, bytes.length, mine * ${SLOT_BYTES}, (error) => {
@@ -46,16 +55,18 @@ const PROGRAM = `
     fs.fdatasync(file, (error) => {
       if (error) throw error;
       say("e", mine);
-      sync();
+      // At once: no further sync may cover what was written beside this one.
+      if (number === ${SYNCS}) process.kill(process.pid, "SIGKILL");
+      // With some written between two syncs: each has something to cover and something not to.
+      setTimeout(sync, 8);
     });
   };
-  sync();
-  setInterval(() => undefined, 1000);`;
+  sync();`;
 
 interface Seen {
   /** Slots that had been written when a sync began that succeeded. */
   readonly synced: ReadonlySet<number>;
-  /** Slots whose write began after the last sync did that can have covered them. */
+  /** Slots whose write began when the last sync had begun for certain. */
   readonly unsynced: ReadonlySet<number>;
   readonly syncs: number;
 }
@@ -64,14 +75,18 @@ function seenIn(progress: string): Seen {
   const written = new Set<number>();
   const writtenAt = new Map<number, ReadonlySet<number>>();
   let [synced, unsynced, syncs]: [ReadonlySet<number>, Set<number>, number] = [new Set(), new Set(), 0];
+  let isUnderWay = false;
   // The last line may be cut.
   for (const line of progress.split("\n").slice(0, -1)) {
     const number = Number(line.slice(1));
-    if (line.startsWith("i")) unsynced.add(number);
-    else if (line.startsWith("w")) written.add(number);
+    if (line.startsWith("d")) isUnderWay = true;
+    else if (line.startsWith("i")) {
+      if (isUnderWay) unsynced.add(number);
+    } else if (line.startsWith("w")) written.add(number);
     else if (line.startsWith("b")) {
       writtenAt.set(number, new Set(written));
       unsynced = new Set();
+      isUnderWay = false;
     } else {
       synced = writtenAt.get(number) ?? synced;
       syncs++;
@@ -90,12 +105,10 @@ describe.runIf(canPreload)("writes beside a sync", () => {
     onTestFinished(() => control.close());
     control.set({ syncDelayMs: SYNC_DELAY_MS });
     const child = spawn(process.execPath, ["-e", PROGRAM, dataDir, progressFile], { env: { ...process.env, ...env } });
-    const ended = once(child, "exit");
-    const progress = () => (existsSync(progressFile) ? readFileSync(progressFile, "latin1") : "");
-    while (seenIn(progress()).syncs < SYNCS_MIN && child.exitCode === null) await sleep(5);
-    child.kill("SIGKILL");
-    await ended;
-    const { synced, unsynced } = seenIn(progress());
+    await once(child, "exit");
+    expect(child.signalCode).toBe("SIGKILL");
+    const { synced, unsynced, syncs } = seenIn(readFileSync(progressFile, "latin1"));
+    expect(syncs).toBe(SYNCS);
     expect(synced.size, "nothing synced: nothing shown").toBeGreaterThan(20);
     expect(unsynced.size, "nothing unsynced: nothing shown").toBeGreaterThan(0);
     const { problems } = losePower({ dataDir, undoDir: join(directory, "shim-1", "undo") }, DROP_ALL);
