@@ -27,7 +27,8 @@ describe("the package", { timeout: 120_000 }, () => {
     expect(paths).toEqual(
       expect.arrayContaining(["LICENSE", "README.md", "package.json", "dist/cli/main.js", "dist/index.js"]),
     );
-    const allowed = /^(dist\/.*\.(js|d\.ts)|docs\/.*\.md|LICENSE|README\.md|package\.json|cluster\.example\.json)$/;
+    const allowed =
+      /^(dist\/.*\.(js|d\.ts)|src\/chaos\/shim\/\w+\.c|docs\/.*\.(md|json)|LICENSE|README\.md|package\.json|cluster\.example\.json)$/;
     expect(
       paths.filter((path) => !allowed.test(path) || path.startsWith("dist/sim/") || path.includes(".test.")),
     ).toEqual([]);

@@ -97,7 +97,7 @@ class Networks {
       this.#outside = `ottla${at & 0x3fff}`;
       if (!taken.includes(`${this.#subnet}.`) && !links.includes(`${this.#outside}@`)) return;
     }
-    throw new Error("no free subnet among 10.64.0.0 to 10.127.255.0");
+    throw new Error("every subnet that it could take is taken");
   }
 
   async #newNetwork(): Promise<number> {
