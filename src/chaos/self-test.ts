@@ -64,7 +64,7 @@ function untried({ id, says }: PlantedBug, reasons: readonly string[]): SelfTest
 const TRIES = 3;
 
 /** A broken build need not recover, only be seen through. */
-const BRIEF = { warmUpMs: 500, steadyMs: 500, faultMs: 5_000, recoveryMs: 8_000, sendsMin: 1 };
+const BRIEF = { warmUpMs: 500, steadyMs: 300, faultMs: 4_000, recoveryMs: 8_000, sendsMin: 1 };
 
 async function tryBug(bug: PlantedBug, parts: RunParts, run: Run): Promise<SelfTestRow> {
   const { plan, directory } = parts;
