@@ -17,6 +17,8 @@ const PATIENT_ROUNDS = 20;
 /** The broker's own patience with half a message is 10 s, looked at once a second; the rest is for a busy machine. */
 const CUT_MS = 40_000;
 const STEPS_MAX = 18;
+/** So often it connects again and goes on with what it knows. */
+const CUTS_MAX = 4;
 
 export interface SequencesRun {
   readonly address: string;
@@ -59,7 +61,7 @@ interface Sent {
 type Step = (session: Session) => Promise<void> | void;
 
 class Session {
-  readonly peer: RawPeer;
+  peer: RawPeer;
   readonly #run: SequencesRun;
   readonly #rng: Rng;
   #id = 0;
@@ -75,9 +77,16 @@ class Session {
 
   async run(): Promise<void> {
     if (!this.#rng.chance(0.05)) await this.#hello();
-    for (let left = this.#rng.between(3, STEPS_MAX); left > 0 && this.peer.closeReason === undefined; left--)
+    let cuts = 0;
+    for (let left = this.#rng.between(3, STEPS_MAX); left > 0 && !this.#run.isOver(); left--) {
+      if (this.peer.closeReason !== undefined) {
+        if (++cuts > CUTS_MAX) break;
+        this.peer = new RawPeer(this.#run.address, this.#run.counts);
+        await this.#hello();
+      }
       await this.#rng.pick(STEPS)(this);
-    this.#run.counts.add(this.peer.closeReason === undefined ? "sequence to its end" : "sequence cut");
+    }
+    this.#run.counts.add(cuts > CUTS_MAX ? "sequence cut" : "sequence to its end");
   }
 
   get #next(): number {

@@ -100,8 +100,10 @@ function registrationFault(image: MetadataImage, wish: RegistrationWish): Decisi
   if (image.cluster === undefined) return refused("BROKER_NOT_AVAILABLE", "there is no cluster yet");
   if (image.cluster.clusterId !== clusterId)
     return refused("INCONSISTENT_CLUSTER_ID", `this is cluster ${image.cluster.clusterId}, not ${clusterId}`);
+  const { min, max } = metadataVersions;
+  if (min < 0 || max < min)
+    return refused("INVALID_REGISTRATION", `node ${nodeId}: metadata versions ${min} to ${max} are none`);
   if (!includes(metadataVersions, image.metadataVersion)) {
-    const { min, max } = metadataVersions;
     return refused(
       "UNSUPPORTED_VERSION",
       `metadata.version is ${image.metadataVersion}, node ${nodeId} knows ${min} to ${max}`,

@@ -1,5 +1,6 @@
 // Metadata commands as bytes: JSON in UTF-8, with a strict decode. What this build does not know stops the state machine (D-31).
 import { assert } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import { bytesEqual, utf8Decode, utf8Encode } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import { SUPPORTED_METADATA_VERSIONS, metadataVersionOf } from "./records.ts";
@@ -71,14 +72,28 @@ const SHAPES: Readonly<Record<MetadataRecordType, readonly Fields[]>> = {
   "unsafe-recovery": [{ epochsRaisedBy: isNumber, timestampMs: isTimestamp }],
 };
 
-/** One command. Records of a newer kind than the finalised version are a bug of whoever decided on them. */
+/**
+ * One command. Records of a newer kind than the finalised version are a bug of whoever decided on them. Throws UNKNOWN_SERVER_ERROR for a record that
+ * decodeCommand would not take: committed it would end every node that applies it, and again at each start, so it must never get into the log.
+ */
 export function encodeCommand(records: readonly MetadataRecord[], metadataVersion: number): Uint8Array {
   assert(records.length > 0, "a metadata command has records");
   for (const record of records) {
     const needed = metadataVersionOf(record);
     assert(needed <= metadataVersion, `${record.type} ${record.version} at metadata.version ${metadataVersion}`);
+    if (!mutant("I39p")) assertReadable(record);
   }
   return utf8Encode(JSON.stringify({ version: COMMAND_VERSION, records }));
+}
+
+function assertReadable({ type, version, ...rest }: MetadataRecord): void {
+  const fields = SHAPES[type][version - 1];
+  const fault = fields === undefined ? "version" : faultyField(rest, fields);
+  if (fault === undefined) return;
+  throw new OttlaError(
+    "UNKNOWN_SERVER_ERROR",
+    `a ${type} record with a "${fault.slice(0, 64)}" that nobody could read`,
+  );
 }
 
 /**

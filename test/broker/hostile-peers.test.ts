@@ -52,6 +52,29 @@ describe("registrations", () => {
     });
   });
 
+  test("I-39: one whose versions nobody could read is refused, and ends no node, now or at its next start", async () => {
+    const cluster = await new ClusterWorld({ nodes: 1 }).start();
+    const client = await cluster.client(1);
+    const { clusterId } = await cluster.metadata(1);
+    const registration = {
+      clusterId: clusterId as never,
+      nodeId: toNodeId(9),
+      directoryId: idOf(1),
+      incarnationId: idOf(2),
+      restart: "first",
+      address: "elsewhere:7070",
+      lastBrokerEpoch: -1,
+    } as const;
+    const odd = await client.call(API.REGISTER_BROKER, { ...registration, versionsMin: -1, versionsMax: 99 });
+    expect(odd).toMatchObject({ error: "INVALID_REGISTRATION" });
+    expect(await client.call(API.REGISTER_BROKER, { ...registration, versionsMin: 0, versionsMax: 99 })).toMatchObject({
+      error: "NONE",
+    });
+    await cluster.node(1).stop();
+    await cluster.node(1).start();
+    expect(cluster.node(1).fatal).toEqual([]);
+  });
+
   test("a dead broker is taken off the list, from then on nobody waits for it", async () => {
     const cluster = await new ClusterWorld({ nodes: 4, voters: 3 }).start();
     const client = await cluster.client(await cluster.controller());

@@ -1,6 +1,7 @@
 // Commands as bytes: golden texts of every record version, refusal of what is unknown or damaged.
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
+import { activateMutants } from "../../src/base/mutant.ts";
 import { utf8Encode } from "../../src/base/bytes.ts";
 import { createRng } from "../../src/base/rng.ts";
 import { OttlaError } from "../../src/model/errors.ts";
@@ -39,6 +40,8 @@ const GOLDEN: readonly string[] = [
   '{"type":"unsafe-recovery","version":1,"epochsRaisedBy":1000000,"timestampMs":1700000000003}',
 ];
 
+afterEach(() => activateMutants([]));
+
 const commandOf = (...records: readonly string[]): Uint8Array =>
   utf8Encode(`{"version":1,"records":[${records.join(",")}]}`);
 
@@ -50,6 +53,32 @@ function codeOf(bytes: Uint8Array): string {
     return thrown instanceof OttlaError ? thrown.code : `threw ${String(thrown)}`;
   }
 }
+
+describe("I-39: what nobody could read is not written", () => {
+  const BAD = [-1, -0, 0.5, 2 ** 53, null, "", "x", true, [], [-1], {}, { min: -1, max: 2 }, undefined];
+
+  test.each(GOLDEN)("%s", (text) => {
+    const record = JSON.parse(text) as Record<string, unknown>;
+    let refused = 0;
+    for (const name of Object.keys(record).filter((each) => each !== "type" && each !== "version"))
+      for (const value of BAD) {
+        const changed = { ...record, [name]: value } as unknown as MetadataRecord;
+        const isReadable = codeOf(commandOf(JSON.stringify(changed))) === "accepted";
+        if (isReadable && !Object.is(value, -0)) expect(encodeCommand([changed], 2)).toBeDefined();
+        if (isReadable) continue;
+        expect(() => encodeCommand([changed], 99)).toThrow(expect.objectContaining({ code: "UNKNOWN_SERVER_ERROR" }));
+        refused++;
+      }
+    expect(refused).toBeGreaterThan(5);
+  });
+
+  test("I39p: the planted bug writes it", () => {
+    activateMutants(["I39p"]);
+    const [text = ""] = GOLDEN.filter((each) => each.includes('"register-broker"'));
+    const record = { ...(JSON.parse(text) as MetadataRecord), metadataVersions: { min: -1, max: 2 } } as MetadataRecord;
+    expect(codeOf(encodeCommand([record], 2))).toBe("DATA_DAMAGED");
+  });
+});
 
 describe("golden records", () => {
   test.each(GOLDEN)("%s", (text) => {

@@ -62,6 +62,15 @@ describe("a registration", () => {
   });
 
   test.each([
+    { min: -1, max: 2 },
+    { min: -2, max: -1 },
+    { min: 2, max: 1 },
+  ])("I-39: its versions are a range, not $min to $max: a record of that nobody could read", (metadataVersions) => {
+    const wish = History.started([]).wishRegistration(1, { metadataVersions });
+    expect(wish).toMatchObject({ kind: "refused", error: "INVALID_REGISTRATION" });
+  });
+
+  test.each([
     "",
     "host",
     "host:0",

@@ -103,8 +103,8 @@ describe("a change", () => {
     busy.state.answer = { kind: "busy", reason: "4096 entries wait" };
     expect(await busy.proposals.propose(() => ACCEPT)).toMatchObject({ error: "BUSY", message: "4096 entries wait" });
     const large = make();
-    const clusterId = "x".repeat(1_100_000);
-    const record = { type: "cluster", version: 1, clusterId, metadataVersion: 1, timestampMs: 0 };
+    const owed = new Array(600_000).fill(1);
+    const record = { type: "topic-removed", version: 1, topicId: idOf(1), owed };
     const decision = await large.proposals.propose(
       () => ({ kind: "records", records: [record] }) as unknown as Decision,
     );
