@@ -25,7 +25,7 @@ export interface FileUndo {
 export function undoFile(undo: FileUndo): void {
   const file = new OpenFile(undo.path);
   try {
-    const redo = undo.operations.toReversed().map((operation) => takeBack(file, operation, undo));
+    const redo = undo.operations.toReversed().flatMap((operation) => takeBack(file, operation, undo) ?? []);
     for (const each of redo.reverse()) doAgain(file, each, undo);
   } finally {
     file.close();
@@ -68,15 +68,17 @@ class OpenFile {
   }
 }
 
-function takeBack(file: OpenFile, operation: FileOperation, undo: FileUndo): Redo {
+/** Undefined: the process was killed before it did what it had written down. */
+function takeBack(file: OpenFile, operation: FileOperation, undo: FileUndo): Redo | undefined {
   return operation.kind === "write" ? takeBackWrite(file, operation, undo) : takeBackResize(file, operation, undo);
 }
 
-function takeBackWrite(file: OpenFile, operation: WriteOperation, undo: FileUndo): Redo {
+function takeBackWrite(file: OpenFile, operation: WriteOperation, undo: FileUndo): Redo | undefined {
   const { position, sizeBytes, oldSizeBytes, old } = operation;
   const end = position + sizeBytes;
   expectSize(file, operation, Math.max(oldSizeBytes, end), undo);
   const bytes = file.read(position, sizeBytes);
+  if (bytes.length === 0 && !operation.isCertain) return undefined;
   if (operation.isCertain && operation.crc !== undefined && operation.crc !== undo.checksum.crc32c(bytes))
     undo.tally.problems.push(`${undo.path}: other bytes than were written at ${position} (${sizeBytes} bytes)`);
   const overwritten = Math.max(0, Math.min(end, oldSizeBytes) - position);
@@ -85,7 +87,8 @@ function takeBackWrite(file: OpenFile, operation: WriteOperation, undo: FileUndo
   return { operation, bytes };
 }
 
-function takeBackResize(file: OpenFile, operation: ResizeOperation, undo: FileUndo): Redo {
+function takeBackResize(file: OpenFile, operation: ResizeOperation, undo: FileUndo): Redo | undefined {
+  if (!operation.isCertain && file.sizeBytes !== operation.sizeBytes) return undefined;
   expectSize(file, operation, operation.sizeBytes, undo);
   file.resize(operation.oldSizeBytes);
   for (const { position, bytes } of operation.cut) file.write(position, bytes);

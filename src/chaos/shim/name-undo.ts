@@ -37,11 +37,17 @@ export function scanTree(dataDir: string): Tree {
 export function undoNames(live: Tree, operations: readonly NameOperation[], choices: Choices, tally: Tally): Tree {
   const directories = new Map([...live.directories].map(([inode, names]) => [inode, new Map(names)]));
   const tree = { root: live.root, directories, paths: live.paths };
+  const made: NameOperation[] = [];
   for (const operation of operations.toReversed()) {
-    if (operation.isCertain) expectMade(tree, operation, tally);
+    if (!isMade(tree, operation)) {
+      // The process was killed before it did what it had written down.
+      if (!operation.isCertain) continue;
+      tally.problems.push(`${operation.name}: its ${operation.kind} is not what the directory shows`);
+    }
     takeBack(tree, operation);
+    made.push(operation);
   }
-  for (const operation of operations)
+  for (const operation of made.reverse())
     if (operation.isSettled || tally.count(choices.ofName(operation) ? "kept" : "dropped")) doAgain(tree, operation);
   return tree;
 }
@@ -55,22 +61,18 @@ function namesOf(tree: Tree, inode: number): Names {
   return names;
 }
 
-function expectMade(tree: Tree, operation: NameOperation, tally: Tally): void {
+function isMade(tree: Tree, operation: NameOperation): boolean {
   const names = namesOf(tree, operation.directory);
-  const isThere = (name: string) => names.get(name) === operation.inode;
-  const isMade = (): boolean => {
-    switch (operation.kind) {
-      case "link":
-      case "makeDirectory":
-        return isThere(operation.name);
-      case "unlink":
-      case "removeDirectory":
-        return !names.has(operation.name);
-      case "rename":
-        return isThere(operation.toName) && !names.has(operation.name);
-    }
-  };
-  if (!isMade()) tally.problems.push(`${operation.name}: its ${operation.kind} is not what the directory shows`);
+  switch (operation.kind) {
+    case "link":
+    case "makeDirectory":
+      return names.get(operation.name) === operation.inode;
+    case "unlink":
+    case "removeDirectory":
+      return !names.has(operation.name);
+    case "rename":
+      return names.get(operation.toName) === operation.inode && !names.has(operation.name);
+  }
 }
 
 function takeBack(tree: Tree, operation: NameOperation): void {
