@@ -3,7 +3,13 @@
 import { BUILD, CHECKS, runAll, type Stage } from "./stages.ts";
 
 /** What measures real processes against the clock runs by itself. */
-const MEASURED = ["test/cluster/demo.test.ts", "test/cluster/failover.test.ts"];
+const MEASURED = [
+  "test/cluster/demo.test.ts",
+  "test/cluster/failover.test.ts",
+  "test/attack/attack.test.ts",
+  "test/attack/crowd.test.ts",
+  "test/chaos/run.test.ts",
+];
 
 const args = process.argv.slice(2);
 const isPartial = args.some((arg, at) => !arg.startsWith("-") && !(args[at - 1] ?? "").startsWith("--"));
