@@ -4,6 +4,7 @@ import { type FrameCase, frameCase } from "../../scripts/attack/frames.ts";
 import type { Knowledge } from "../../scripts/attack/samples.ts";
 import { createRng } from "../../src/base/rng.ts";
 import { checkProducedBatch } from "../../src/model/record-batch.ts";
+import type { TopicId, Uuid } from "../../src/model/ids.ts";
 import { createChecksum } from "../../src/platform/checksum.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { RequestAssembler, SUPPORTED_VERSIONS } from "../../src/wire/native/codec.ts";
@@ -12,14 +13,14 @@ import type { DecodedRequest } from "../../src/wire/native/protocol.ts";
 const SEED = 7;
 const CASES = 6_000;
 const MiB = 1024 * 1024;
-const UUID = "AAAAAAAAAAAAAAAAAAAAAQ" as never;
+const UUID = "AAAAAAAAAAAAAAAAAAAAAQ";
 const KNOWN: Knowledge = {
-  clusterId: UUID,
+  clusterId: UUID as Uuid,
   nodeId: 1,
   brokerEpoch: 3,
   voter: `1:${UUID}`,
   term: 2,
-  topics: [{ name: "a", topicId: UUID, partitions: 3 }],
+  topics: [{ name: "a", topicId: UUID as TopicId, partitions: 3 }],
   producerId: 5,
 };
 
