@@ -56,6 +56,8 @@ export class Observer {
   #isOn = false;
   #isPulling = false;
   #target: NodeId | undefined;
+  /** Those that did not work, since one did. Bound: voters that were ever known. */
+  readonly #tried = new Set<NodeId>();
   #loading: Loading | undefined;
   #fault: string | undefined;
 
@@ -82,18 +84,27 @@ export class Observer {
     while (this.#isOn) {
       const target = this.#chosen();
       const isFine = target !== undefined && (await this.#pullFrom(target));
-      if (isFine) continue;
+      if (isFine) {
+        this.#tried.clear();
+        continue;
+      }
+      if (target !== undefined) this.#tried.add(target);
       this.#target = undefined;
       if (this.#isOn) await new Promise<void>((resolve) => void this.#parts.timers.after(RETRY_MS, resolve));
     }
     this.#isPulling = false;
   }
 
-  /** stays with one that works, leaves one that does not. */
+  /** stays with one that works, leaves one that does not, and asks all others before it asks that one again: each silent one costs seconds. */
   #chosen(): NodeId | undefined {
     const targets = this.#parts.targets();
-    if (this.#target === undefined || !targets.includes(this.#target))
-      this.#target = targets.length === 0 ? undefined : this.#parts.rng.pick(targets);
+    if (this.#target !== undefined && targets.includes(this.#target)) return this.#target;
+    let left = targets.filter((target) => !this.#tried.has(target));
+    if (left.length === 0) {
+      this.#tried.clear();
+      left = [...targets];
+    }
+    this.#target = left.length === 0 ? undefined : this.#parts.rng.pick(left);
     return this.#target;
   }
 
