@@ -46,6 +46,15 @@ export class HandleCache {
     if (slot.uses === 0) await close(slot);
   }
 
+  /**
+   * As `forget`, for all paths below a directory. Whoever takes a name away (rename, unlink) forgets behind it: a handle that was opened
+   * before is one of the file that had the name, and what a later owner of the name writes by it is gone (D-14).
+   */
+  async forgetBelow(directory: string): Promise<void> {
+    const paths = [...this.#slots.keys()].filter((path) => path.startsWith(`${directory}/`));
+    await Promise.all(paths.map((path) => this.forget(path)));
+  }
+
   async closeAll(): Promise<void> {
     for (const path of [...this.#slots.keys()]) await this.forget(path);
   }

@@ -1,6 +1,7 @@
 // The logs of a store by name and by key: making, deleting and resetting them in an order that a crash can cut anywhere (D-14).
 import { isNoSpace, isPassing, diskFailed, isNotFound, storageError, storageFull } from "./faults.ts";
 import { EMPTY_BYTES } from "../base/bytes.ts";
+import { mutant } from "../base/mutant.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { type Offset, type PartitionIndex, type TopicId, toLogId } from "../model/ids.ts";
 import { ByteWriter } from "./format.ts";
@@ -179,18 +180,23 @@ export class LogRegistry {
   /** Nothing of the log may be working on its files any more when its directory changes its name. */
   async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
     const { handles, deps, config } = this.#host;
+    const { directory } = log.segments;
     await this.#host.idle;
     await log.flushing;
     try {
-      for (const segment of log.segments.all)
-        for (const suffix of [".log", ".index"]) await handles.forget(segment.path + suffix);
+      // More than the segments that the log still speaks of: a cut that failed has dropped some and left their files.
+      if (!mutant("D-14h")) await handles.forgetBelow(directory);
+      else for (const segment of log.segments.all) await handles.forget(`${segment.path}.log`);
       // The directory of a damaged log may be missing, or another's.
-      const owner = await readPartitionMetadata(deps, log.segments.directory);
+      const owner = await readPartitionMetadata(deps, directory);
       if (owner !== undefined && owner.logId !== log.logId) return;
       await removeLogDirectory(deps.files, { root: config.directory, log });
       log.segments.forgetAll();
     } catch (thrown) {
       if (!isNotFound(thrown)) this.#host.fail(diskFailed(thrown));
+    } finally {
+      // A reader that was under way may have opened a file again before the directory's name was free.
+      if (!mutant("D-14h")) await handles.forgetBelow(directory);
     }
   }
 }

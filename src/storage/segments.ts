@@ -3,6 +3,7 @@
 // The list holds the offsets [first base, endOffset) without a gap. One writer at a time (append, cut, drop); readers at any
 // time: they take the segment's size once and the caller checks afterwards that nothing was cut meanwhile (S-16).
 import { assert, present } from "../base/assert.ts";
+import { mutant } from "../base/mutant.ts";
 import { BATCH_HEADER_BYTES, lastOffsetAt, maxTimestampAt } from "../model/record-batch.ts";
 import { forEachBatch } from "../model/records.ts";
 import type { Checksum } from "../ports/checksum.ts";
@@ -420,6 +421,8 @@ export class Segments {
     for (const suffix of [LOG_SUFFIX, INDEX_SUFFIX]) {
       await this.#deps.handles.forget(segment.path + suffix);
       await unlinkIfThere(this.#deps.files, segment.path + suffix);
+      // A reader that was under way may have opened it again before the name was free.
+      if (!mutant("D-14h")) await this.#deps.handles.forget(segment.path + suffix);
     }
     this.isDirectoryDirty = true;
   }
