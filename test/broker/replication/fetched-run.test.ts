@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { concatBytes } from "../../../src/base/bytes.ts";
 import { addRuns } from "../../../src/broker/replication/fetched-run.ts";
 import type { ProducerFields } from "../../../src/model/batch-header.ts";
+import { contentAt } from "../../../src/model/producer-table.ts";
 import { assignOffsets } from "../../../src/model/record-batch.ts";
 import type { FetchedBatch } from "../../../src/replication/types.ts";
 import { batchOf } from "../support.ts";
@@ -65,18 +66,15 @@ describe("fetched batches", () => {
 
   it("P-9: name those of their batches that have a producer, in order", () => {
     const producer = { producerId: 2 ** 40, producerEpoch: 3, baseSequence: 0x7fffffff };
+    const first = { base: 5, epoch: 1, count: 3, producer };
+    const second = { base: 9, epoch: 1, producer: { ...producer, baseSequence: 2 } };
     const runs = runsOf(
-      bytesOf([
-        { base: 5, epoch: 1, count: 3, producer },
-        { base: 8, epoch: 1 },
-        { base: 9, epoch: 1, producer: { ...producer, baseSequence: 2 } },
-        { base: 10, epoch: 2 },
-      ]),
+      bytesOf([first, { base: 8, epoch: 1 }, second, { base: 10, epoch: 2 }]),
     ) as FetchedBatch<Uint8Array>[];
     expect(runs.map(({ sequenced }) => sequenced)).toEqual([
       [
-        { ...producer, baseOffset: 5, lastOffset: 7 },
-        { ...producer, baseSequence: 2, baseOffset: 9, lastOffset: 9 },
+        { ...producer, baseOffset: 5, lastOffset: 7, crc: contentAt(bytesOf([first]), 0) },
+        { ...producer, baseSequence: 2, baseOffset: 9, lastOffset: 9, crc: contentAt(bytesOf([second]), 0) },
       ],
       [],
     ]);
