@@ -185,5 +185,6 @@ async function main(address: string, nodePid: number): Promise<void> {
   process.disconnect();
 }
 
+process.on("disconnect", () => process.exit());
 const [address = "", nodePid = ""] = process.argv.slice(2);
 await main(address, Number(nodePid));

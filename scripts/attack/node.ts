@@ -11,6 +11,9 @@ const DIST = process.env["OTTLA_TEST_DIST"] ?? join(import.meta.dirname, "../../
 const MAIN = join(DIST, "cli/main.js");
 const HOOKS = join(import.meta.dirname, "node-hooks.mjs");
 const START_MS = 60_000;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** So that "exit" is told. */
+const onSignal = (): void => process.exit(130);
 
 /** "rot" is done to its files; all others inside the process, see node-hooks.mjs. */
 export type Plant = "crash" | "hang" | "lag" | "leak" | "cut" | "garble" | "rot";
@@ -22,11 +25,19 @@ export class AttackedNode {
   /** The end of what it said. */
   log = "";
   #isEnding = false;
+  /** However this process ends: neither the node nor its files are left behind. */
+  readonly #onExit = (): void => {
+    this.#child.kill("SIGKILL");
+    // It may write to its last moment.
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+  };
 
   private constructor(address: string, directory: string, child: ChildProcess) {
     this.address = address;
     this.directory = directory;
     this.#child = child;
+    process.once("exit", this.#onExit);
+    for (const signal of SIGNALS) process.once(signal, onSignal);
     child.stderr?.on("data", (chunk: Buffer) => {
       this.log = (this.log + chunk.toString()).slice(-6_000);
     });
@@ -106,6 +117,8 @@ export class AttackedNode {
       await once(this.#child, "close");
     }
     rmSync(this.directory, { recursive: true, force: true });
+    process.off("exit", this.#onExit);
+    for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 
   async #ready(): Promise<void> {
