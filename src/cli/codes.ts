@@ -57,6 +57,18 @@ export const CLI_CODES: Readonly<Record<string, CliCode>> = {
     meaning: "cluster-state.json cannot be used",
     hint: "if no cluster of this directory runs, remove the file",
   },
+  NO_HISTORY: {
+    meaning: "the directory holds no history of a chaos run",
+    hint: "name the directory that ottla chaos run was given with --out",
+  },
+  RECORDS_LOST: {
+    meaning: "a benchmark did not read everything that was acknowledged",
+    hint: "keep the result (--out FILE.json) and the brokers' logs: acks=all must not lose anything",
+  },
+  SOAK_FAILED: {
+    meaning: "records failed, or brokers grew, while a soak ran",
+    hint: "the report (--out FILE.html) shows when",
+  },
   NO_SEGMENT_FILE: { meaning: "the path is no file of a log", hint: "ottla log dump --help" },
   FILE_UNREADABLE: { meaning: "a file cannot be read", hint: "the message says which and why" },
   UNKNOWN_ERROR_CODE: { meaning: "there is no such error code", hint: "ottla errors lists all" },

@@ -30,7 +30,7 @@ const SCRIPTS = [
 it.each([...SCRIPTS, "sim", "raft-sim", "replication-sim"])("%s --help", { timeout: 60_000 }, async (script) => {
   const { exitCode, stdout, stderr } = await run(script, "--help");
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-  expect(stdout).toMatch(/^usage: npm run .*\[--/);
+  expect(stdout).toMatch(/^usage: npm run .*(?:\[--|-- \[)/);
 });
 
 it.each([

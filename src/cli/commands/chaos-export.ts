@@ -47,7 +47,7 @@ function clusterOf(directory: string, wanted: string | undefined): string {
 
 function nothingThere(directory: string): CommandFailure {
   return new CommandFailure({
-    code: "NOT_FOUND",
+    code: "NO_HISTORY",
     message: `${directory} holds no history of a chaos run`,
     hint: "give the directory that ottla chaos run --out was given",
     exitCode: EXIT.NOT_FOUND,
