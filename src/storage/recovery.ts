@@ -114,8 +114,16 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
     if (metadata === undefined) return;
     store.useLogId(metadata.logId);
     if (isDeletedDirectory(name) || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
-    noteOwner(survey, metadata, holders.get(name));
+    if (survey.departed.has(metadata.logId)) noteDeparted(survey, metadata);
+    else noteOwner(survey, metadata, holders.get(name));
   });
+}
+
+/** Its directory goes as that of any deleted log. */
+function noteDeparted(survey: Survey, metadata: PartitionMetadata): void {
+  const { logId } = metadata;
+  if (!survey.histories.has(logId))
+    survey.histories.set(logId, { ...unknownHistory(logId, metadata, undefined), isDeleted: true });
 }
 
 /** `holder`: the log that the journal knows to have this directory. Its DELETE was durable before the directory named another one, so it is gone. */

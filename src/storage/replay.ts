@@ -51,6 +51,8 @@ export interface Survey {
   readonly histories: Map<number, LogHistory>;
   /** Ids with appends of which neither the image nor a CREATE speaks. Bound: ids in the journals. */
   readonly strangers: ReadonlySet<number>;
+  /** Ids of which only a DELETE tells who they were: deleted while the checkpoint of the image was made, which left them out. Same bound. */
+  readonly departed: ReadonlySet<number>;
   /** Set when bytes that were durable are missing from the chain. */
   readonly damage: string | undefined;
   readonly newestGeneration: number;
@@ -71,6 +73,7 @@ export async function surveyJournals(
   const histories = new Map(image.logs.map((log) => [log.logId as number, historyOf(log)]));
   const files: JournalFileFound[] = [];
   const strangers = new Set<number>();
+  const departed = new Set<number>();
   let damage: string | undefined;
   for (let generation = image.generation; ; generation++) {
     const opened = await openJournal(deps, { root: options.root, generation });
@@ -90,7 +93,7 @@ export async function surveyJournals(
       header,
       checksum: deps.checksum,
       visit: (record) => {
-        if (record.kind === KIND.APPEND && !histories.has(record.logId)) strangers.add(record.logId);
+        if (!histories.has(record.logId)) noteUnknown(record, { strangers, departed });
         note(histories, record);
       },
     });
@@ -99,11 +102,27 @@ export async function surveyJournals(
     damage = await breakIsDamage(deps, { root: options.root, found: { handle, header, end } });
     break;
   }
-  return { files, histories, strangers, damage, newestGeneration: image.generation + Math.max(files.length, 1) };
+  const newestGeneration = image.generation + Math.max(files.length, 1);
+  return { files, histories, strangers, departed, damage, newestGeneration };
+}
+
+/** A log that was deleted beside a checkpoint is not in its image, and what was appended before is in the next journal. */
+function noteUnknown(
+  { kind, logId }: JournalRecord,
+  { strangers, departed }: { readonly strangers: Set<number>; readonly departed: Set<number> },
+): void {
+  if (kind === KIND.APPEND) strangers.add(logId);
+  if (kind !== KIND.DELETE) return;
+  strangers.delete(logId);
+  departed.add(logId);
 }
 
 /** Of a log of which only its directory tells. */
-export function unknownHistory(logId: number, { topicId, topic, partition }: LogSpec, damage: Damage): LogHistory {
+export function unknownHistory(
+  logId: number,
+  { topicId, topic, partition }: LogSpec,
+  damage: Damage | undefined,
+): LogHistory {
   return {
     logId,
     spec: { topicId, topic, partition },

@@ -305,6 +305,28 @@ test("D-14: a log that the journal appends to, and of which neither image nor CR
   expect(new Set(reasons)).toEqual(new Set(["the journal appends to a log that nothing speaks of"]));
 });
 
+test("D-14: a log that was deleted beside a checkpoint, which leaves it out, is gone after a crash, whatever the journal still appends to it", async () => {
+  for (let turns = 0; turns < 60; turns++) {
+    const { files, store } = await opened();
+    const log = await store.createLog(specOf("a"));
+    appendBatch(log);
+    await settle();
+    files.onOperation = ({ kind, path }) => {
+      if (kind === "rename" && path === "/data/a-0") files.kill();
+    };
+    void store.checkpoint();
+    appendBatch(log);
+    for (let left = turns; left > 0; left--) await undefined;
+    appendBatch(log);
+    void store.deleteLog(log);
+    await settle();
+    files.kill();
+    files.image.crash(KEEP_ALL);
+    const next = await opened(new MemoryFiles(files.image));
+    expect(next.store.find(log.topicId, log.partition)).toBeUndefined();
+  }
+});
+
 test("D-14: with rot in the journal a directory that has gone to another topic's log is that one's, which is damaged and not one that never was", async () => {
   const { files, store, recorder } = await opened();
   const first = await store.createLog(specOf("a", 0, 1));
