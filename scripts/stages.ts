@@ -17,9 +17,9 @@ export function runAll(stages: readonly Stage[], say: Say = console.error): numb
   });
   const failed = results.filter(({ code }) => code !== 0);
   for (const { name, code, minutes } of results)
-    say(`${name.padEnd(12)} ${minutes.toFixed(1).padStart(6)} min  ${code === 0 ? "ok" : "FAILED"}`);
+    say(`${name.padEnd(22)} ${minutes.toFixed(1).padStart(6)} min  ${code === 0 ? "ok" : "FAILED"}`);
   say(
-    `${"in all".padEnd(12)} ${results
+    `${"in all".padEnd(22)} ${results
       .reduce((sum, { minutes }) => sum + minutes, 0)
       .toFixed(1)
       .padStart(6)} min`,

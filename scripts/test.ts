@@ -24,8 +24,7 @@ const stages: readonly Stage[] = isPartial
         command: ["npx", "vitest", "run", ...MEASURED.flatMap((file) => ["--exclude", file]), ...args],
       },
       { name: "measured", command: ["npx", "vitest", "run", "--maxWorkers=1", ...besides, ...MEASURED] },
-      { name: "chaos", command: ["node", "dist/cli/main.js", "chaos", "run"] },
-      { name: "fresh seeds", command: ["npx", "tsx", "scripts/fresh-seeds.ts"] },
+      { name: "chaos and fresh seeds", command: ["npx", "tsx", "scripts/chaos-and-seeds.ts"] },
     ];
 
 process.exitCode = runAll([BUILD, ...CHECKS, ...stages]);
