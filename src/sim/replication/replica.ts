@@ -142,11 +142,10 @@ export class SimReplica implements WatchedReplica {
     this.#checkProducers();
   }
 
-  /** 25 */
+  /** 25. While the log is cut the table is that of before: a cut that fails leaves both. */
   #checkProducers(): void {
-    // While the log is cut the table is that of before: a cut that fails leaves both.
-    if (this.#world.swarm.checksTables && !this.core.isCutting)
-      this.#world.checker.hasProducers(this, this.core.producers);
+    const { isCutting, producers } = this.core;
+    if (this.#world.swarm.checksTables && !isCutting) this.#world.checker.hasProducers(this, producers);
   }
 
   #watch(): void {
