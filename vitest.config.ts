@@ -1,4 +1,4 @@
-// How the tests run: in forked processes, two at a time, and an empty selection is a failure.
+// How the tests run: in forked processes, four at a time since most of them wait for real processes, and an empty selection is a failure.
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -6,7 +6,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     exclude: ["**/node_modules/**", "test/interop/**"],
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: 4,
     passWithNoTests: false,
     testTimeout: 30_000,
     hookTimeout: 30_000,
