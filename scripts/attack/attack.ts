@@ -152,7 +152,6 @@ class Attack {
   }): Promise<{ faults: string[]; report: BystanderReport }> {
     const faults = [...new Set(this.#counts.faults)].slice(0, 20);
     if (this.#node.death !== undefined) return { faults: [`crash: ${this.#node.death}`, ...faults], report: NO_REPORT };
-    if (this.#plan.plant === "rot") this.#node.rot("bystander-0", ".log");
     const report = await this.#bystander.end();
     const { slowestProbeMs, cut, faults: lost, probes, acknowledged } = report;
     if (slowestProbeMs > HANG_MS) faults.push(`hang: a bystander waited ${slowestProbeMs.toFixed(0)} ms for an answer`);
@@ -163,6 +162,7 @@ class Attack {
     if (probes < 10 || acknowledged < 10)
       faults.push(`a bystander got ${probes} answers and ${acknowledged} acknowledgements: nothing was watched`);
     await this.#node.stop();
+    if (this.#plan.plant === "rot") this.#node.rot("bystander-0", ".log");
     const { code, text } = await verifyLogs(this.#node.dataDir);
     if (code !== 0) faults.push(`ottla log verify ended with ${code}: ${text.slice(-1_000)}`);
     return { faults, report };

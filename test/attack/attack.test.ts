@@ -45,7 +45,6 @@ describe("each alarm goes off", () => {
     ["leak", /^growth: \d+ MiB after the warm-up, \d+ MiB at the end/],
     ["cut", /^a bystander's connection was cut/],
     ["garble", /^an answer that cannot be read/],
-    ["rot", /^a bystander's data: /],
     ["rot", /^ottla log verify ended with/],
   ])("%s: %s", { timeout: 120_000 }, async (plant, alarm) => {
     ensureBuilt();
