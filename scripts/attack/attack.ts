@@ -130,7 +130,7 @@ class Attack {
     const sequenceNumbers = counted(sequences, () => this.#sequences++);
     const control = new Control(this.#node.address);
     await Promise.all([
-      attackWithFrames({ ...shared, control, indices: frameNumbers, connections: CONNECTIONS }),
+      attackWithFrames({ ...shared, control, indices: frameNumbers, atOnce: CONNECTIONS }),
       attackWithSequences({ ...shared, control, indices: sequenceNumbers, atOnce: SEQUENCES_AT_ONCE }),
     ]);
     if (control.fault !== undefined) this.#counts.faults.push(control.fault);

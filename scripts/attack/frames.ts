@@ -3,9 +3,9 @@
 import { createRng, type Rng } from "../../src/base/rng.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
-import type { Control } from "./control.ts";
+import type { CaseRun } from "./case-run.ts";
 import { damaged, repaired } from "./mutations.ts";
-import { type Counts, frame, RawPeer } from "./raw-peer.ts";
+import { frame, RawPeer } from "./raw-peer.ts";
 import { API_KEYS, type Knowledge, sampleOf } from "./samples.ts";
 
 const CASES_PER_CONNECTION = 200;
@@ -46,25 +46,11 @@ function damagedFrames(messages: readonly Uint8Array[], rng: Rng): Uint8Array {
   return rng.chance(0.2) ? bytes.subarray(0, rng.below(bytes.length)) : bytes;
 }
 
-export interface FramesRun {
-  readonly address: string;
-  readonly known: Knowledge;
-  readonly counts: Counts;
-  readonly seed: number;
-  /** Which cases, in this order. */
-  readonly indices: Iterator<number>;
-  readonly connections: number;
-  /** Those that are under way: a fault belongs to one of them. */
-  readonly underWay: Set<string>;
-  readonly control: Control;
-  isOver(): boolean;
+export async function attackWithFrames(run: CaseRun): Promise<void> {
+  await Promise.all(Array.from({ length: run.atOnce }, () => worker(run)));
 }
 
-export async function attackWithFrames(run: FramesRun): Promise<void> {
-  await Promise.all(Array.from({ length: run.connections }, () => worker(run)));
-}
-
-async function worker(run: FramesRun): Promise<void> {
+async function worker(run: CaseRun): Promise<void> {
   let peer: RawPeer | undefined;
   let done = 0;
   for (let next = run.indices.next(); next.done !== true && !run.isOver(); next = run.indices.next()) {
@@ -87,7 +73,7 @@ async function worker(run: FramesRun): Promise<void> {
   peer?.destroy();
 }
 
-function openPeer({ address, counts }: FramesRun, saysHello: boolean): RawPeer {
+function openPeer({ address, counts }: CaseRun, saysHello: boolean): RawPeer {
   const peer = new RawPeer(address, counts);
   const header = { api: API.HELLO, version: 0, correlationId: ID_MAX, deadlineMs: 0 } as const;
   if (saysHello) peer.send(encodeRequest(header, { clientId: "attacker", software: "attack 1" }, []));
@@ -97,7 +83,7 @@ function openPeer({ address, counts }: FramesRun, saysHello: boolean): RawPeer {
 async function strike(
   peer: RawPeer,
   { messages, raw }: FrameCase,
-  { index, run: { counts, control } }: { index: number; run: FramesRun },
+  { index, run: { counts, control } }: { index: number; run: CaseRun },
 ): Promise<void> {
   const correlationId = ID_MAX + 1 + (index % (ID_MAX - 2));
   const answered = peer.answerTo(correlationId).then((answer) => (answer === undefined ? "ended" : "answered"));

@@ -7,10 +7,10 @@ import { API, type ApiKey, type ApiTypes } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import type { DecodedResponse } from "../../src/wire/native/protocol.ts";
 import { batch } from "./batches.ts";
-import type { Control } from "./control.ts";
+import type { CaseRun } from "./case-run.ts";
 import { repaired } from "./mutations.ts";
-import { type Counts, frame, RawPeer } from "./raw-peer.ts";
-import { API_KEYS, type Knowledge, sampleOf } from "./samples.ts";
+import { frame, RawPeer } from "./raw-peer.ts";
+import { API_KEYS, sampleOf } from "./samples.ts";
 
 /** An answer that the steps wait for: until the node has answered another one so often. Without one they go on. */
 const PATIENT_ROUNDS = 20;
@@ -20,23 +20,11 @@ const STEPS_MAX = 18;
 /** So often it connects again and goes on with what it knows. */
 const CUTS_MAX = 4;
 
-export interface SequencesRun {
-  readonly address: string;
-  readonly known: Knowledge;
-  readonly counts: Counts;
-  readonly seed: number;
-  readonly indices: Iterator<number>;
-  readonly atOnce: number;
-  readonly underWay: Set<string>;
-  readonly control: Control;
-  isOver(): boolean;
-}
-
-export async function attackWithSequences(run: SequencesRun): Promise<void> {
+export async function attackWithSequences(run: CaseRun): Promise<void> {
   await Promise.all(Array.from({ length: run.atOnce }, () => worker(run)));
 }
 
-async function worker(run: SequencesRun): Promise<void> {
+async function worker(run: CaseRun): Promise<void> {
   for (let next = run.indices.next(); next.done !== true && !run.isOver(); next = run.indices.next()) {
     const name = `sequence:${next.value}`;
     run.underWay.add(name);
@@ -62,14 +50,14 @@ type Step = (session: Session) => Promise<void> | void;
 
 class Session {
   peer: RawPeer;
-  readonly #run: SequencesRun;
+  readonly #run: CaseRun;
   readonly #rng: Rng;
   #id = 0;
   #producer: ProducerFields = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
   #last: Sent | undefined;
   #sessionId = 0;
 
-  constructor(run: SequencesRun, rng: Rng) {
+  constructor(run: CaseRun, rng: Rng) {
     this.#run = run;
     this.#rng = rng;
     this.peer = new RawPeer(run.address, run.counts);

@@ -53,16 +53,19 @@ const benchRun = z.strictObject({
   remarks: z.array(z.string()),
 });
 
+/** Of every file that says on what it was measured. */
+export const machineFacts = z.strictObject({
+  cpu: z.string(),
+  cores: count,
+  memoryBytes: count,
+  kernel: z.string(),
+  node: z.string(),
+  ottla: z.string(),
+});
+
 const benchResult = z.strictObject({
   version: z.literal(RESULT_VERSION),
-  machine: z.strictObject({
-    cpu: z.string(),
-    cores: count,
-    memoryBytes: count,
-    kernel: z.string(),
-    node: z.string(),
-    ottla: z.string(),
-  }),
+  machine: machineFacts,
   commit: z.string(),
   startedAt: z.string(),
   command: z.string(),

@@ -65,6 +65,14 @@ export const CLI_CODES: Readonly<Record<string, CliCode>> = {
     meaning: "a benchmark did not read everything that was acknowledged",
     hint: "keep the result (--out FILE.json) and the brokers' logs: acks=all must not lose anything",
   },
+  PROMISE_BROKEN: {
+    meaning: "the reliability benchmark found broken what is promised",
+    hint: "--keep DIR leaves histories, data and logs there",
+  },
+  NOTHING_PROVEN: {
+    meaning: "a cell of the reliability benchmark proves nothing: too little was sent, or the fault did not strike",
+    hint: "run it on a machine that does nothing else; --keep DIR leaves histories, data and logs there",
+  },
   SOAK_FAILED: {
     meaning: "records failed, or brokers grew, while a soak ran",
     hint: "the report (--out FILE.html) shows when",

@@ -12,9 +12,11 @@ const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
   .map((name) => readFileSync(join(folder, name), "utf8"));
 // A finding of cluster health has a nodeId beside its code and is no failure.
 const used = new Set(
-  sources.flatMap((text) =>
-    [...text.matchAll(/\bcode: "([A-Z_]+)"(?!, (?:nodeId|\.\.\.about))/g)].map(([, code]) => code ?? ""),
-  ),
+  sources.flatMap((text) => [
+    ...[...text.matchAll(/\bcode: "([A-Z_]+)"(?!, (?:nodeId|\.\.\.about))/g)].map(([, code]) => code ?? ""),
+    // One of two.
+    ...[...text.matchAll(/\bcode: [^,"\n]* \? "([A-Z_]+)" : "([A-Z_]+)"/g)].flatMap(([, ...codes]) => codes),
+  ]),
 );
 
 describe("codes of the command line", () => {

@@ -1,6 +1,7 @@
 // Writes a file of the reliability benchmark, and reads it strictly: an unknown or missing field, a figure that is no number or another version is refused by name.
 import { z } from "zod";
 import { OttlaError } from "../../model/errors.ts";
+import { machineFacts } from "../result-file.ts";
 import { RELIABILITY_VERSION, type ReliabilityResult } from "./result.ts";
 
 const count = z.number().int().nonnegative();
@@ -49,18 +50,9 @@ const settings = z.strictObject({
   seed: count,
 });
 
-const machine = z.strictObject({
-  cpu: z.string(),
-  cores: count,
-  memoryBytes: count,
-  kernel: z.string(),
-  node: z.string(),
-  ottla: z.string(),
-});
-
 const result = z.strictObject({
   version: z.literal(RELIABILITY_VERSION),
-  machine,
+  machine: machineFacts,
   commit: z.string(),
   startedAt: z.iso.datetime(),
   command: z.string(),

@@ -9,9 +9,7 @@ import type { ChaosCluster, ChaosNode } from "../cluster-types.ts";
 import { untilOthersHold } from "./corrupt-atlas.ts";
 import { logSince, untilLogged } from "./node-log.ts";
 import { exitsSince, faultEvent } from "./parts.ts";
-import type { FaultKind } from "./types.ts";
-
-export type Historian = Parameters<FaultKind["inject"]>[3];
+import type { Historian } from "./types.ts";
 
 const VERIFY_MS = 30_000;
 const LOGGED_MS = 5_000;

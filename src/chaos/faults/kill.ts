@@ -1,9 +1,9 @@
 // Processes that die at once (SIGKILL): they stay dead, come back before anybody gives them up, or die again and again while they recover.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rng } from "../../base/rng.ts";
-import type { ChaosNode } from "../cluster-types.ts";
+import type { ChaosCluster, ChaosNode } from "../cluster-types.ts";
 import { allOf, exitsSince, faultEvent, listed, startAll, targetsOf } from "./parts.ts";
-import type { ActiveFault, FaultKind } from "./types.ts";
+import type { ActiveFault, FaultKind, Historian } from "./types.ts";
 
 /** What a node that starts gets before it is killed again: from the first lines of a recovery to some moments after it is ready. */
 const NEXT_KILL_MS = { low: 30, high: 900 } as const;
@@ -19,27 +19,37 @@ const wasKilled = (node: ChaosNode): (() => string | undefined) => {
   };
 };
 
+/** One kill each, at the same time. */
+async function killAll(
+  cluster: ChaosCluster,
+  target: readonly number[],
+  history: Historian,
+): Promise<Pick<ActiveFault, "observed" | "heal"> & { readonly nodes: readonly ChaosNode[] }> {
+  const nodes = targetsOf(cluster, target);
+  const evidence = nodes.map(wasKilled);
+  await Promise.all(nodes.map(async (node) => killed(node, history)));
+  return {
+    nodes,
+    observed: () => Promise.resolve(allOf(evidence.map((each) => each()))),
+    heal: async () => startAll(nodes),
+  };
+}
+
+async function killed(node: ChaosNode, history: Historian): Promise<void> {
+  await node.kill("SIGKILL");
+  history(faultEvent(node.nodeId, "process death"));
+}
+
 export const KILL: FaultKind = {
   name: "kill",
   says: "kill -9; down until the fault ends",
   needs: ["signals"],
   tolerates: "writes",
   inject: async (cluster, target, _rng, history) => {
-    const nodes = targetsOf(cluster, target);
-    const evidence = nodes.map(wasKilled);
-    await Promise.all(nodes.map(async (node) => killed(node, history)));
-    return {
-      description: `${listed(target)} killed`,
-      observed: () => Promise.resolve(allOf(evidence.map((each) => each()))),
-      heal: async () => startAll(nodes),
-    };
+    const { observed, heal } = await killAll(cluster, target, history);
+    return { description: `${listed(target)} killed`, observed, heal };
   },
 };
-
-async function killed(node: ChaosNode, history: Parameters<FaultKind["inject"]>[3]): Promise<void> {
-  await node.kill("SIGKILL");
-  history(faultEvent(node.nodeId, "process death"));
-}
 
 export const KILL_RESTART: FaultKind = {
   name: "kill-restart",
@@ -47,15 +57,9 @@ export const KILL_RESTART: FaultKind = {
   needs: ["signals"],
   tolerates: "writes",
   inject: async (cluster, target, _rng, history) => {
-    const nodes = targetsOf(cluster, target);
-    const evidence = nodes.map(wasKilled);
-    await Promise.all(nodes.map(async (node) => killed(node, history)));
+    const { nodes, observed, heal } = await killAll(cluster, target, history);
     await startAll(nodes);
-    return {
-      description: `${listed(target)} killed and started again`,
-      observed: () => Promise.resolve(allOf(evidence.map((each) => each()))),
-      heal: async () => startAll(nodes),
-    };
+    return { description: `${listed(target)} killed and started again`, observed, heal };
   },
 };
 
@@ -86,12 +90,12 @@ export const CRASH_LOOP: FaultKind = {
 class CrashLoop {
   readonly #node: ChaosNode;
   readonly #rng: Rng;
-  readonly #history: Parameters<FaultKind["inject"]>[3];
+  readonly #history: Historian;
   #kills = 0;
   /** Of these, before the node was ready. */
   #inRecovery = 0;
 
-  constructor(node: ChaosNode, rng: Rng, history: Parameters<FaultKind["inject"]>[3]) {
+  constructor(node: ChaosNode, rng: Rng, history: Historian) {
     this.#node = node;
     this.#rng = rng;
     this.#history = history;

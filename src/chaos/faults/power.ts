@@ -6,16 +6,19 @@ import type { Choices } from "../shim/choices.ts";
 import type { PowerLoss } from "../shim/control.ts";
 import { allOf, faultEvent, listed, startAll, targetsOf } from "./parts.ts";
 import { SHIM_NEEDS, shimOf } from "./shim-parts.ts";
-import type { FaultKind } from "./types.ts";
-
-type History = Parameters<FaultKind["inject"]>[3];
+import type { FaultKind, Historian } from "./types.ts";
 
 /** What a node that starts gets before its power goes again: from the first lines of a recovery to some moments after it is ready. */
 const NEXT_LOSS_MS = { low: 30, high: 900 } as const;
 const LOSSES = { low: 3, high: 5 } as const;
 
 /** The node is down. Rejects when the journal and the disk do not agree: then nothing that is found afterwards means anything. */
-export async function losePowerOf(node: ChaosNode, rng: Rng, history: History, choices?: Choices): Promise<PowerLoss> {
+export async function losePowerOf(
+  node: ChaosNode,
+  rng: Rng,
+  history: Historian,
+  choices?: Choices,
+): Promise<PowerLoss> {
   const loss = await shimOf(node).powerLoss(rng, choices);
   history(faultEvent(node.nodeId, "power loss"));
   if (loss.problems.length > 0)
@@ -24,7 +27,7 @@ export async function losePowerOf(node: ChaosNode, rng: Rng, history: History, c
 }
 
 /** Killed first: what it did until then may be lost. */
-async function cutPower(node: ChaosNode, rng: Rng, history: History): Promise<PowerLoss> {
+async function cutPower(node: ChaosNode, rng: Rng, history: Historian): Promise<PowerLoss> {
   await node.kill();
   return losePowerOf(node, rng.fork(`power loss ${node.nodeId}.${node.incarnation}`), history);
 }
@@ -88,7 +91,7 @@ const POWER_LOSS_LOOP: FaultKind = {
   },
 };
 
-async function loseAgain(node: ChaosNode, rng: Rng, history: History, losses: PowerLoss[]): Promise<void> {
+async function loseAgain(node: ChaosNode, rng: Rng, history: Historian, losses: PowerLoss[]): Promise<void> {
   const wanted = rng.between(LOSSES.low, LOSSES.high);
   losses.push(await cutPower(node, rng, history));
   while (losses.length < wanted) {

@@ -6,6 +6,9 @@ import type { ChaosCluster, ClusterPlace } from "../cluster-types.ts";
 
 export type { CapabilityName } from "../capabilities.ts";
 
+/** Is told what excuses loss: process death, power loss, partition lost. */
+export type Historian = (event: HistoryEvent) => void;
+
 export interface FaultKind {
   /** As plans name it: `kill`, `cut-one-way`. */
   readonly name: string;
@@ -18,13 +21,7 @@ export interface FaultKind {
   readonly tolerates: "writes" | "reads" | "nothing";
   /** How many of the targets are away at a time; default: all. */
   readonly atOnce?: number;
-  /** History gets what excuses loss: process death, power loss, partition lost. */
-  inject(
-    cluster: ChaosCluster,
-    target: readonly number[],
-    rng: Rng,
-    history: (event: HistoryEvent) => void,
-  ): Promise<ActiveFault>;
+  inject(cluster: ChaosCluster, target: readonly number[], rng: Rng, history: Historian): Promise<ActiveFault>;
 }
 
 export interface ClusterNeeds {

@@ -7,11 +7,12 @@ import { type FailoverOutcome, measureFailover } from "../../bench/failover/meas
 import { commit, machine } from "../../bench/machine.ts";
 import { type BenchResult, RESULT_VERSION } from "../../bench/result.ts";
 import { EXIT } from "../../model/exit-codes.ts";
+import { Interruption } from "../interruption.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { exitCodeOfSignal } from "../signals.ts";
 import { parseInteger, parseSize, UsageError } from "../values.ts";
-import { commandLine, directoryOf, outsOf, writeOuts } from "./bench-out.ts";
+import { commandLine, directoryOf, MEASURED_SO_FAR, outsOf, writeOuts } from "./bench-out.ts";
 
 export interface FailoverFlags {
   readonly kills: string;
@@ -59,31 +60,22 @@ export function failoverPlan({ kills, kinds, rate, recordBytes, dir, out }: Fail
 
 export async function benchFailover({ flags, output }: Invocation<FailoverFlags>): Promise<number> {
   const plan = failoverPlan(flags);
-  const abort = new AbortController();
-  let signal: StopSignal | undefined;
-  const off = onStopSignals({
-    onFirst: (given) => {
-      signal = given;
-      output.note("ending, with what was measured so far");
-      abort.abort();
-    },
-    onAgain: endBySignal,
-  });
+  const stop = new Interruption(output, MEASURED_SO_FAR);
   try {
     const startedAt = new Date().toISOString();
     const directory = mkdtempSync(join(plan.directory, "ottla-failover-"));
     const say = (text: string) => output.note(text);
-    const outcome = await measureFailover({ ...plan, directory, signal: abort.signal, say }).finally(() =>
+    const outcome = await measureFailover({ ...plan, directory, signal: stop.signal, say }).finally(() =>
       removeIfEmpty(directory),
     );
     const result = resultOf(outcome, startedAt);
     tell(outcome.report, result, output);
     writeOuts(plan.outs, result, output);
-    if (signal !== undefined) return exitCodeOfSignal(signal);
+    if (stop.by !== undefined) return exitCodeOfSignal(stop.by);
     if (outcome.failure !== undefined) throw outcome.failure;
     return missed(outcome.report).length === 0 ? EXIT.OK : EXIT.FAILED;
   } finally {
-    off();
+    stop.close();
   }
 }
 

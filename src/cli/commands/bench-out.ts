@@ -9,11 +9,17 @@ import type { Output } from "../output.ts";
 import { ottlaCommand } from "../self.ts";
 import { UsageError } from "../values.ts";
 
-/** Of --out: results (.json) or reports (.html). */
-export function outsOf(files: readonly string[] = []): readonly string[] {
+/** What Ctrl-C makes of a measurement. */
+export const MEASURED_SO_FAR = "ending, with what was measured so far";
+
+/** Of --out: results (.json), and of most verbs reports (.html). */
+export function outsOf(
+  files: readonly string[] = [],
+  endings: readonly string[] = [".json", ".html"],
+): readonly string[] {
   for (const file of files) {
-    if (![".json", ".html"].includes(extname(file)))
-      throw new UsageError(`--out takes a file that ends in .json or .html, not "${file}"`);
+    if (!endings.includes(extname(file)))
+      throw new UsageError(`--out takes a file that ends in ${endings.join(" or ")}, not "${file}"`);
     if (existsSync(file) && statSync(file).isDirectory()) throw new UsageError(`--out ${file}: it is a directory`);
     refuseUnwritable(dirname(resolve(file)), "--out");
   }

@@ -1,6 +1,6 @@
 // ottla bench reliability: strikes each fault at clusters of its own, prints the matrix. Ctrl-C ends it, with what was measured so far.
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, extname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { faultById, RELIABILITY_FAULTS, type ReliabilityFault } from "../../bench/reliability/matrix.ts";
 import type { ReliabilityResult, ReliabilitySettings } from "../../bench/reliability/result.ts";
 import { reliabilityText } from "../../bench/reliability/result-file.ts";
@@ -10,11 +10,12 @@ import { verdictOf } from "../../bench/reliability/verdict.ts";
 import { probeCapabilities } from "../../chaos/capabilities.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure } from "../failure.ts";
+import { Interruption } from "../interruption.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { exitCodeOfSignal } from "../signals.ts";
 import { parseDuration, parseInteger, parseSize, UsageError } from "../values.ts";
-import { refuseUnwritable } from "./bench-out.ts";
+import { MEASURED_SO_FAR, outsOf } from "./bench-out.ts";
 
 export interface ReliabilityFlags {
   readonly faults?: string;
@@ -47,20 +48,11 @@ interface ReliabilityPlan {
 
 export async function benchReliability({ flags, output }: Invocation<ReliabilityFlags>): Promise<number> {
   const plan = reliabilityPlan(flags);
-  const abort = new AbortController();
-  let by: StopSignal | undefined;
-  const off = onStopSignals({
-    onFirst: (signal) => {
-      by = signal;
-      output.note("ending, with what was measured so far");
-      abort.abort(new Error(`ended by ${signal}`));
-    },
-    onAgain: endBySignal,
-  });
+  const stop = new Interruption(output, MEASURED_SO_FAR);
   try {
     output.note(forecast(plan));
     const result = await runReliability({
-      ...{ faults: plan.faults, settings: plan.settings, signal: abort.signal },
+      ...{ faults: plan.faults, settings: plan.settings, signal: stop.signal },
       capabilities: await probeCapabilities(),
       // Where it was started from says nothing to others.
       command: ["ottla", ...process.argv.slice(2)].join(" "),
@@ -68,9 +60,9 @@ export async function benchReliability({ flags, output }: Invocation<Reliability
       ...(plan.keepIn === undefined ? {} : { keepIn: plan.keepIn }),
     });
     tell(result, plan, output);
-    return by === undefined ? judged(result, output) : exitCodeOfSignal(by);
+    return stop.by === undefined ? judged(result, output) : exitCodeOfSignal(stop.by);
   } finally {
-    off();
+    stop.close();
   }
 }
 
@@ -95,17 +87,9 @@ export function reliabilityPlan(flags: ReliabilityFlags): ReliabilityPlan {
       valueBytesMax,
       seed: parseInteger(flags.seed, "--seed", { min: 0, max: 0xffff_ffff }),
     },
-    outs: outsOf(flags.out),
+    outs: outsOf(flags.out, [".json"]),
     keepIn: keepOf(flags.keep),
   };
-}
-
-function outsOf(files: readonly string[] = []): readonly string[] {
-  for (const file of files) {
-    if (extname(file) !== ".json") throw new UsageError(`--out takes a file that ends in .json, not "${file}"`);
-    refuseUnwritable(dirname(resolve(file)), "--out");
-  }
-  return files;
 }
 
 /** Data of another run would be started from. */

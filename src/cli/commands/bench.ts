@@ -9,19 +9,20 @@ import { EXIT } from "../../model/exit-codes.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { withClient } from "../client.ts";
 import { CommandFailure } from "../failure.ts";
+import { Interruption } from "../interruption.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { exitCodeOfSignal } from "../signals.ts";
 import { counted, UsageError } from "../values.ts";
 import { type BenchFlags, type BenchPlan, type BenchVerb, benchPlan } from "./bench-flags.ts";
-import { commandLine, writeOuts } from "./bench-out.ts";
+import { commandLine, MEASURED_SO_FAR, writeOuts } from "./bench-out.ts";
 import { benchTable, errorsText, runLine } from "./bench-table.ts";
 
 export const benchOf =
   (verb: BenchVerb) =>
   async ({ flags, output }: Invocation<BenchFlags>): Promise<number> => {
     const plan = benchPlan(verb, flags);
-    const stop = new Stop(output);
+    const stop = new Interruption(output, MEASURED_SO_FAR);
     try {
       if (plan.ownNodes === undefined)
         return await withClient(flags, async (client) => measured(plan, await runningTarget(client), stop, output));
@@ -37,33 +38,7 @@ export const benchOf =
     }
   };
 
-/** Ctrl-C ends the measured time; a second one ends the command. */
-class Stop {
-  readonly #abort = new AbortController();
-  readonly #off: () => void;
-  by: StopSignal | undefined;
-
-  constructor(output: Output) {
-    this.#off = onStopSignals({
-      onFirst: (signal) => {
-        this.by = signal;
-        output.note("ending, with what was measured so far");
-        this.#abort.abort();
-      },
-      onAgain: endBySignal,
-    });
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  close(): void {
-    this.#off();
-  }
-}
-
-async function measured(plan: BenchPlan, target: Target, stop: Stop, output: Output): Promise<number> {
+async function measured(plan: BenchPlan, target: Target, stop: Interruption, output: Output): Promise<number> {
   const topic = await topicFor(plan, target);
   output.note(forecast(plan));
   const session = await runSession(target, {

@@ -13,9 +13,10 @@ import { runSelfTest } from "../../chaos/self-test.ts";
 import { TARGETS } from "../../chaos/targets.ts";
 import { WORKLOADS } from "../../chaos/workloads.ts";
 import { EXIT } from "../../model/exit-codes.ts";
+import { Interruption } from "../interruption.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
-import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
+import { exitCodeOfSignal } from "../signals.ts";
 import { parseInteger, UsageError } from "../values.ts";
 
 export interface ChaosFlags {
@@ -56,7 +57,7 @@ async function runPlan(plan: ChaosPlan, { capabilities, flags, output }: At): Pr
   const isKept = flags.out !== undefined;
   const directory = flags.out === undefined ? mkdtempSync(join(tmpdir(), "ottla-chaos-")) : resolve(flags.out);
   const drop = () => rmSync(directory, { recursive: true, force: true });
-  const stop = new Stop(output);
+  const stop = new Interruption(output, "ending all processes of the run");
   const parts: RunParts = { plan, capabilities, directory, say: (line) => output.note(line), signal: stop.signal };
   try {
     const exitCode = await tested(parts, flags, output);
@@ -87,32 +88,6 @@ function tellSelfTest(rows: readonly SelfTestRow[], output: Output): number {
   else printTables([selfTestTable(rows)], output);
   // One that was not tried shows nothing either.
   return rows.length > 0 && rows.every(({ status }) => status === "caught") ? EXIT.OK : EXIT.FAILED;
-}
-
-/** Ctrl-C ends everything in order; a second one ends the command, and the kernel its children. */
-class Stop {
-  readonly #abort = new AbortController();
-  readonly #off: () => void;
-  by: StopSignal | undefined;
-
-  constructor(output: Output) {
-    this.#off = onStopSignals({
-      onFirst: (signal) => {
-        this.by = signal;
-        output.note("ending all processes of the run");
-        this.#abort.abort(new Error("interrupted"));
-      },
-      onAgain: endBySignal,
-    });
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  close(): void {
-    this.#off();
-  }
 }
 
 function exitOf({ verdict }: RunReport): number {
