@@ -16,9 +16,13 @@ export const isUnreadable = (thrown: unknown): boolean =>
 
 const describe = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
+/** What `diskFailed` made: nobody uses the disk any more. */
+export const isDiskFailure = (thrown: unknown): boolean =>
+  thrown instanceof OttlaError && thrown.code === "DISK_FAILED";
+
 /** A failed write or sync: the process must stop. */
 export function diskFailed(thrown: unknown): OttlaError {
-  if (thrown instanceof OttlaError && thrown.code === "DISK_FAILED") return thrown;
+  if (thrown instanceof OttlaError && isDiskFailure(thrown)) return thrown;
   return new OttlaError("DISK_FAILED", `the disk failed: ${describe(thrown)}`, { cause: thrown });
 }
 
@@ -34,7 +38,7 @@ export const RECOVERY_FAILURE_PREFIX = "during recovery: ";
 /** A failure while opening the directory. OttlaErrors pass unchanged, apart from DISK_FAILED. */
 export function openingFailure(thrown: unknown, directory: string): unknown {
   if (thrown instanceof OttlaError) {
-    return thrown.code === "DISK_FAILED"
+    return isDiskFailure(thrown)
       ? new OttlaError("DISK_FAILED", RECOVERY_FAILURE_PREFIX + thrown.message, { cause: thrown })
       : thrown;
   }

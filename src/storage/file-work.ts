@@ -1,19 +1,25 @@
 // Small jobs on whole files.
 import type { FileHandle, Files, OpenMode } from "../ports/files.ts";
-import { isNotFound } from "./faults.ts";
+import { isDiskFailure, isNotFound } from "./faults.ts";
 
-/** Opens, works, closes. */
+/** Opens, works, closes. A failure of the disk is told at once: the process has to stop within 100 ms (invariant 42), and a close may take longer. */
 export async function withFile<T>(
   files: Files,
   file: { readonly path: string; readonly mode: OpenMode },
   work: (handle: FileHandle) => Promise<T>,
 ): Promise<T> {
   const handle = await files.open(file.path, file.mode);
+  let result: T;
   try {
-    return await work(handle);
-  } finally {
-    await handle.close();
+    result = await work(handle);
+  } catch (thrown) {
+    const closed = handle.close();
+    if (isDiskFailure(thrown)) closed.catch(() => undefined);
+    else await closed;
+    throw thrown;
   }
+  await handle.close();
+  return result;
 }
 
 export async function readWhole(handle: FileHandle): Promise<Uint8Array> {
