@@ -36,8 +36,6 @@ const ALLOWED = {
 
 /** Single files that may import one package more than their folder. */
 const EXTRA = {
-  "src/model/config.ts": ["npm:zod"],
-  "src/cli/config-file.ts": ["npm:zod"],
   "src/bench/result-file.ts": ["npm:zod"],
   "src/bench/reliability/result-file.ts": ["npm:zod"],
   "src/chaos/plan-file.ts": ["npm:zod", "npm:jsonc-parser"],
@@ -105,13 +103,6 @@ module.exports = {
       severity: "error",
       from: {},
       to: { path: "^src/", pathNot: [`^src/(${Object.keys(ALLOWED).join("|")})/`, "^src/index\\.ts$"] },
-    },
-    {
-      name: "config-schema-is-slow",
-      comment: "model/config.ts loads zod (57 ms): outside the composition roots import its types only",
-      severity: "error",
-      from: { path: "^src/", pathNot: ["^src/cli/", "^src/index\\.ts$", "^src/model/config\\.ts$"] },
-      to: { path: "^src/model/config\\.ts$", dependencyTypesNot: ["type-only"] },
     },
     {
       name: "no-circular",

@@ -15,7 +15,7 @@ export interface BrokerProcess {
   readonly child: ChildProcess;
 }
 
-interface NodePlan {
+export interface NodePlan {
   readonly id: number;
   readonly address: string;
   readonly directory: string;
@@ -60,7 +60,8 @@ export function withBrokerProcesses<T>(
   });
 }
 
-function startNode({ id, address, directory, settings }: NodePlan): {
+/** Its directory stays: it can be started again. */
+export function startNode({ id, address, directory, settings }: NodePlan): {
   readonly broker: BrokerProcess;
   readonly log: () => string;
 } {
@@ -75,7 +76,8 @@ function startNode({ id, address, directory, settings }: NodePlan): {
   return { broker: { address, directory, child }, log: () => log };
 }
 
-async function killed(child: ChildProcess): Promise<void> {
+/** Unless it has ended. */
+export async function killed(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGKILL");
   await once(child, "exit");

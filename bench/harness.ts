@@ -57,6 +57,26 @@ export function ratios(samples: readonly number[], baseline: readonly number[]):
   return samples.map((figure, round) => figure / (baseline[round] ?? Number.NaN));
 }
 
+/** The figures of two variants, and the second over the first, judged by `bound`. */
+export function comparedRows(
+  samples: ReadonlyMap<string, readonly number[]>,
+  of: {
+    readonly baseline: string;
+    readonly judged: string;
+    readonly unit: string;
+    readonly ratio: string;
+    readonly bound: Pick<BoundedSummary, "floor" | "goal" | "most">;
+  },
+): (Summary | BoundedSummary)[] {
+  const { baseline, judged, unit, bound } = of;
+  const [base = [], figures = []] = [samples.get(baseline), samples.get(judged)];
+  return [
+    summarise(baseline, unit, base),
+    summarise(judged, unit, figures),
+    { ...summarise(of.ratio, "ratio", ratios(figures, base)), baseline, ...bound },
+  ];
+}
+
 /** Writes back and drops the page cache where the system allows it; says whether it did. */
 export function dropPageCache(): boolean {
   execFileSync("sync");

@@ -16,6 +16,10 @@ export interface ProduceLoad {
   readonly acks: Acks;
   readonly recordBytes: number;
   readonly totalBytes: number;
+  /** Default "bench". */
+  readonly topic?: string;
+  /** Default 64 KiB. */
+  readonly batchBytes?: number;
   /** Default 1. */
   readonly partitions?: number;
   /** Default 1. */
@@ -29,26 +33,26 @@ export function produceRate(load: ProduceLoad): Promise<number> {
 
 /** Megabytes (10^6) of record values per second, from the first record to the last acknowledgement. */
 export async function produceTo(brokers: readonly string[], load: ProduceLoad): Promise<number> {
-  const { partitions = 1, replicationFactor = 1 } = load;
+  const { partitions = 1, replicationFactor = 1, batchBytes = BATCH_BYTES, topic = "bench" } = load;
   const client = await connect({ brokers, connectTimeoutMs: 20_000 });
-  await client.admin().createTopic("bench", { partitions, replicationFactor });
+  await client.admin().createTopic(topic, { partitions, replicationFactor });
   let failed = 0;
   const producer = client.producer({
     acks: load.acks,
-    batchBytes: BATCH_BYTES,
+    batchBytes,
     maxInFlight: IN_FLIGHT,
-    bufferBytes: (IN_FLIGHT + 10) * BATCH_BYTES * Math.min(partitions, 10),
+    bufferBytes: (IN_FLIGHT + 10) * batchBytes * Math.min(partitions, 10),
     lingerMs: 5,
     onBatch: (report) => {
       if (report.error !== undefined) failed++;
     },
   });
-  await producer.prepare("bench");
+  await producer.prepare(topic);
   const value = new Uint8Array(load.recordBytes).map((_, index) => (index * 131) & 0xff);
   const records = Math.floor(load.totalBytes / load.recordBytes);
   const startedAt = performance.now();
   for (let sent = 0; sent < records; sent++) {
-    const room = producer.enqueue("bench", { value, partition: sent % partitions });
+    const room = producer.enqueue(topic, { value, partition: sent % partitions });
     if (room !== undefined) await room;
   }
   await producer.flush();
@@ -57,7 +61,7 @@ export async function produceTo(brokers: readonly string[], load: ProduceLoad): 
   // With acks=1 the last batches may still be on their way to durable, and only then can they be read.
   const giveUpAt = performance.now() + 10_000;
   for (;;) {
-    const offsets = await client.admin().offsets("bench");
+    const offsets = await client.admin().offsets(topic);
     const there = offsets.reduce((sum, { endOffset }) => sum + endOffset, 0);
     if (there === records) break;
     if (performance.now() > giveUpAt) throw new Error(`${there} of ${records} records are there`);

@@ -1,4 +1,4 @@
-// npm run bench -- [codec] [client] [produce] [replication] [start] [memory] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
+// npm run bench -- [codec] [client] [produce] [replication] [start] [memory] [storage] [partitions] [broker] [--rounds N] [--scale 0..1] [--check] [--json FILE]: measures, prints
 // medians with their range and the ratios that count; --check exits 1 when a bound is missed. Needs a built dist (npm run build).
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -7,9 +7,12 @@ import { benchClient } from "./client.ts";
 import { benchCodec } from "./codec.ts";
 import { commit, machine } from "../src/bench/machine.ts";
 import { type BoundedSummary, missesItsBound, printTable, type Summary } from "./harness.ts";
+import { benchBroker } from "./broker-figures.ts";
+import { benchPartitions } from "./partitions.ts";
 import { benchProduce } from "./produce.ts";
 import { benchReplication } from "./replication.ts";
 import { benchStartUp } from "./start-up.ts";
+import { benchStorage } from "./storage-figures.ts";
 
 if (process.argv.includes("--help")) {
   console.log("usage: npm run bench -- [SUITE ...] [--rounds N] [--scale 0..1] [--check] [--json FILE]");
@@ -34,6 +37,9 @@ const suites: Readonly<Record<string, () => Promise<(Summary | BoundedSummary)[]
   produce: () => benchProduce(rounds, scale),
   replication: () => benchReplication(rounds, scale),
   memory: () => benchMemory(scale),
+  storage: () => benchStorage(rounds),
+  broker: () => benchBroker(rounds, scale),
+  partitions: () => benchPartitions(rounds, scale),
 };
 
 const names = positionals.length === 0 ? Object.keys(suites) : positionals;

@@ -1,12 +1,12 @@
 // The tables of docs/ that are made from the code. A table stands between two marker lines; what is around it is written by hand.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { z } from "zod";
 import { benchmarkTables } from "./benchmark-table.ts";
 import { parseReliability } from "../src/bench/reliability/result-file.ts";
 import { readmeTable } from "../src/bench/reliability/table.ts";
 import { RUNTIME_CONFIGS, type RuntimeConfigKey } from "../src/metadata/configs.ts";
-import { brokerConfigSchema, runtimeTopicConfigShape } from "../src/model/config.ts";
+import { brokerConfigKeys, runtimeTopicConfigKeys } from "../src/model/config.ts";
+import type { ConfigKey } from "../src/model/config-keys.ts";
 import { ERRORS, type ErrorRow } from "../src/model/errors.ts";
 import { EXIT } from "../src/model/exit-codes.ts";
 
@@ -59,26 +59,14 @@ export function exitCodeTable(): string {
   );
 }
 
-interface KeySchema {
-  readonly description?: string;
-  readonly default?: string | number;
-  readonly minimum?: number;
-  readonly maximum?: number;
-}
-
 export function configTable(): string {
-  const { properties = {}, required = [] } = z.toJSONSchema(brokerConfigSchema.extend(runtimeTopicConfigShape), {
-    io: "output",
-  }) as {
-    properties?: Record<string, KeySchema>;
-    required?: string[];
-  };
-  const rows = Object.entries(properties).map(([key, schema]) => [
-    `\`${key}\``,
-    schema.default === undefined ? (required.includes(key) ? "required" : "") : String(schema.default),
-    schema.minimum === undefined ? "" : `${schema.minimum} .. ${schema.maximum ?? ""}`,
-    Object.hasOwn(RUNTIME_CONFIGS, key) ? scopesOf(key as RuntimeConfigKey) : "",
-    schema.description ?? "",
+  const keys: Readonly<Record<string, ConfigKey>> = { ...brokerConfigKeys, ...runtimeTopicConfigKeys };
+  const rows = Object.entries(keys).map(([name, key]) => [
+    `\`${name}\``,
+    key.absence === "required" ? "required" : (key.fallback ?? ""),
+    key.kind === "text" ? "" : `${key.min} .. ${key.max}`,
+    Object.hasOwn(RUNTIME_CONFIGS, name) ? scopesOf(name as RuntimeConfigKey) : "",
+    key.about,
   ]);
   return table(["key", "default", "bounds", "at run time", "what it is"], rows);
 }

@@ -3,11 +3,10 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { bundle } from "./bundled.ts";
 import { flagsOf } from "./flags.ts";
 
 const PROCESSES = 2;
-/** Of V8's young generation, in MiB: a seed makes much that dies at once; a fifth less processor time than with its default. */
-const YOUNG_MIB = 64;
 /** Apart from those that people try by hand, and apart from each other. */
 const BASE = 1_000_000;
 const SLOTS = 1_000_000;
@@ -30,11 +29,11 @@ const count = Number(values.count);
 if (!Number.isInteger(count) || count < 1) throw new RangeError("--count takes a number from 1 on");
 console.log(`seeds ${first}..${first + count - 1}; again: npm run fresh-seeds -- --first ${first} --count ${count}`);
 
+const simulator = bundle(fileURLToPath(new URL("sim.ts", import.meta.url)));
+
 /** Ends with what it found; progress is for terminals. */
 async function run(from: number, to: number): Promise<number> {
-  const script = fileURLToPath(new URL("sim.ts", import.meta.url));
-  const options = [`--max-semi-space-size=${YOUNG_MIB}`, "--import", "tsx"];
-  const child = spawn(process.execPath, [...options, script, "--seeds", `${from}..${to}`], {
+  const child = spawn(process.execPath, [...simulator.args, "--seeds", `${from}..${to}`], {
     stdio: ["ignore", "inherit", "ignore"],
   });
   await once(child, "close");
@@ -43,5 +42,9 @@ async function run(from: number, to: number): Promise<number> {
 
 const share = Math.ceil(count / PROCESSES);
 const starts = Array.from({ length: PROCESSES }, (_, at) => first + at * share).filter((from) => from < first + count);
-const codes = await Promise.all(starts.map((from) => run(from, Math.min(from + share, first + count) - 1)));
-process.exitCode = Math.max(...codes);
+try {
+  const codes = await Promise.all(starts.map((from) => run(from, Math.min(from + share, first + count) - 1)));
+  process.exitCode = Math.max(...codes);
+} finally {
+  simulator.remove();
+}

@@ -24,7 +24,11 @@ export interface FuzzTarget {
   /** Repairs what a checksum would otherwise always refuse, so that the code behind it is reached too. */
   readonly repair?: (bytes: Uint8Array) => void;
   /** Throws for anything but acceptance; a refusal is an OttlaError. Returns what is wrong with an acceptance. */
-  readonly feed: (bytes: Uint8Array) => string | undefined;
+  readonly feed: (bytes: Uint8Array, isRepaired: boolean) => string | undefined | Promise<string | undefined>;
+  /** A file of a data directory. */
+  readonly isFile?: boolean;
+  /** A whole directory with one damaged file: far slower, so it is fed less. */
+  readonly isDirectory?: boolean;
 }
 
 const BODY_BYTES_MAX = 64 * 1024;

@@ -10,16 +10,18 @@ export interface MutantPlan {
   /** Seeds to try before it counts as not caught. */
   readonly budget: number;
   readonly knownSeed: number;
-  readonly scene: "disk" | "replicas" | "producers";
+  readonly scene: "disk" | "replicas" | "producers" | "lives";
   /** In the scenes of replicas and producers: what this one needs besides. */
   readonly faults?: Partial<SwarmConfig["faults"]>;
   /** In the scene of replicas. */
   readonly operator?: Partial<OperatorPlan>;
-  /** In the scene of producers. */
+  /** In the scene of lives; default 1. */
+  readonly lifeChance?: number;
+  /** In the scenes of producers and lives. */
   readonly client?: Partial<ClientPlan>;
 }
 
-export const MUTANTS: readonly MutantPlan[] = [
+const REPLICA_MUTANTS: readonly MutantPlan[] = [
   {
     id: "M1",
     about: "acks=all answered when only written",
@@ -75,7 +77,7 @@ export const MUTANTS: readonly MutantPlan[] = [
     about: "who is named leads, in sync or not: every node refuses to apply that",
     invariants: [39],
     budget: 50,
-    knownSeed: 1,
+    knownSeed: 3,
     scene: "replicas",
     operator: { preferredMs: 500 },
   },
@@ -200,7 +202,7 @@ export const MUTANTS: readonly MutantPlan[] = [
     about: "a new leader says where the partition ends before it knows",
     invariants: [10],
     budget: 200,
-    knownSeed: 1003,
+    knownSeed: 1056,
     scene: "replicas",
     faults: { slowDiskMs: 2000 },
   },
@@ -213,6 +215,77 @@ export const MUTANTS: readonly MutantPlan[] = [
     scene: "replicas",
   },
 ];
+
+/** Batches of one size, so that one fits where another belongs. */
+const ALIKE: Pick<MutantPlan, "faults" | "client" | "lifeChance"> = {
+  faults: { atRestMs: 100 },
+  client: { valueBytesMax: 1, burstMax: 1, lingerMs: 0, compression: "none" },
+  lifeChance: 0,
+};
+
+/** Those of a log's whole life: what becomes of old segments, and of what rots in them. */
+const LIFE_MUTANTS: readonly MutantPlan[] = [
+  {
+    id: "M22",
+    about: "a batch that belongs elsewhere is taken for one of this place: its sum is right",
+    invariants: [1, 2, 3, 5, 18, 19, 44],
+    budget: 200,
+    knownSeed: 1,
+    scene: "lives",
+    ...ALIKE,
+  },
+  {
+    id: "D-16",
+    about: "the identity of a segment is made from the segment that it is to prove",
+    invariants: [1, 2, 3, 5, 18, 19, 44],
+    budget: 500,
+    knownSeed: 1,
+    scene: "lives",
+    ...ALIKE,
+  },
+  {
+    id: "M24",
+    about: "what a producer sent is forgotten with the segments that tell of it",
+    invariants: [21, 22, 23, 25],
+    budget: 100,
+    knownSeed: 1,
+    scene: "lives",
+  },
+  {
+    id: "S-29",
+    about: "retention deletes where the policy is not to delete",
+    invariants: [20],
+    budget: 100,
+    knownSeed: 14,
+    scene: "lives",
+  },
+  {
+    id: "S-36",
+    about: "compaction takes the last record of a key",
+    invariants: [20],
+    budget: 50,
+    knownSeed: 1,
+    scene: "lives",
+  },
+  {
+    id: "S-37",
+    about: "a record without a value is compacted away at once",
+    invariants: [20],
+    budget: 100,
+    knownSeed: 12,
+    scene: "lives",
+  },
+  {
+    id: "S-38",
+    about: "the header of a batch goes that its producer is judged by",
+    invariants: [21, 22, 23, 25],
+    budget: 200,
+    knownSeed: 1,
+    scene: "lives",
+  },
+];
+
+export const MUTANTS = [...REPLICA_MUTANTS, ...LIFE_MUTANTS];
 
 /** Seeds tried from the known one on: a change of the code moves what a seed does. */
 export const KNOWN_BUDGET = 25;
@@ -241,6 +314,7 @@ const QUIET: SwarmConfig["faults"] = {
   partitionRotMs: 0,
   journalRotMs: 0,
   unreadableMs: 0,
+  atRestMs: 0,
   recklessness: 0,
 };
 
@@ -251,6 +325,8 @@ export function knownScene(plan: MutantPlan): (swarm: SwarmConfig) => SwarmConfi
       return diskScene;
     case "replicas":
       return (swarm) => replicaScene(swarm, plan.faults ?? {}, plan.operator);
+    case "lives":
+      return (swarm) => lifeScene(swarm, plan);
     case "producers":
       return (swarm) => producerScene(swarm, plan);
   }
@@ -286,6 +362,7 @@ function replicaScene(
     topics: 1,
     partitionsMax: 2,
     deleteTopicMs: 0,
+    lifeChance: 0,
     metadata: { ...swarm.metadata, clients: 1 },
     clients: swarm.clients.slice(0, 2),
     faults: {
@@ -316,4 +393,25 @@ function producerScene(swarm: SwarmConfig, { faults = {}, client = {} }: MutantP
     ...client,
   };
   return { ...scene, badClients: 1, clients: scene.clients.map((each) => ({ ...each, ...plan })) };
+}
+
+/** As producers, over topics whose records are deleted and compacted all the time. */
+function lifeScene(swarm: SwarmConfig, plan: MutantPlan): SwarmConfig {
+  const scene = producerScene(swarm, plan);
+  return {
+    ...scene,
+    lifeChance: plan.lifeChance ?? 1,
+    topics: 2,
+    broker: {
+      ...scene.broker,
+      "segment.bytes": 2048,
+      "log.retention.check.interval.ms": 100,
+      "log.cleaner.backoff.ms": 50,
+      "log.cleaner.io.max.bytes.per.second": 16 * 1024 * 1024,
+      "log.scrub.period.ms": 1000,
+      "log.scrub.io.max.bytes.per.second": 1024 * 1024,
+      "producer.id.expiration.ms": Number.MAX_SAFE_INTEGER,
+      "checkpoint.interval.ms": 200,
+    },
+  };
 }

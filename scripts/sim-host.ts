@@ -2,7 +2,7 @@
 // that make a run fail when simulated code reaches for the host's clock, chance or timers behind the ports.
 import { setFlagsFromString } from "node:v8";
 import { runInThisContext } from "node:vm";
-import { type BrokerConfig, brokerConfigSchema } from "../src/model/config.ts";
+import { type BrokerConfig, brokerConfigOf } from "../src/model/config.ts";
 import { toNodeId } from "../src/model/ids.ts";
 import { createChecksum } from "../src/platform/checksum.ts";
 import { loadCodecs } from "../src/platform/codecs.ts";
@@ -46,7 +46,7 @@ export async function createSimHost(): Promise<SimHost> {
     pump,
     checksum: createChecksum(),
     codecs: await loadCodecs(),
-    baseConfig: brokerConfigSchema.parse({ "node.id": 1, "data.dir": "data" }),
+    baseConfig: brokerConfigOf({ "node.id": 1, "data.dir": "data" }),
     realMs: realNow,
     setTripwires,
   };

@@ -49,7 +49,7 @@ function runStage({ name, command }: Stage, say: Say): number {
   return run.status ?? 1;
 }
 
-export const BUILD: Stage = { name: "build", command: ["npx", "tsc", "-b", "tsconfig.build.json"] };
+export const BUILD: Stage = { name: "build", command: ["npm", "run", "-s", "build"] };
 
 export const CHECKS: readonly Stage[] = [
   { name: "format", command: ["npx", "biome", "format", "src", "test", "scripts", "bench"] },

@@ -1,9 +1,5 @@
-// Takes the planted bugs and the failpoints out of a built tree before it is published: every `mutant("...")` becomes `false`, every
-// `failpoint("...")` `undefined`, the imports of these switches go, and so does the one of planted bugs itself. Fails when a use remains. sim/ is
-// not published and stays as it is.
-//   tsx scripts/strip-mutants.ts <dist folder>
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join, sep } from "node:path";
+// Takes the planted bugs and the failpoints out of a source before it is published: every `mutant("...")` becomes `false`, every
+// `failpoint("...")` `undefined`, and the imports of these switches go. Fails when a use remains.
 import ts from "typescript";
 
 interface Switch {
@@ -12,11 +8,11 @@ interface Switch {
 }
 
 const SWITCHES: ReadonlyMap<string, Switch> = new Map([
-  ["mutant", { module: /(^|\/)base\/mutant\.js$|^\.\/mutant\.js$/, becomes: "false" }],
-  ["failpoint", { module: /(^|\/)base\/failpoint\.js$|^\.\/failpoint\.js$/, becomes: "undefined" }],
+  ["mutant", { module: /(^|\/)base\/mutant\.ts$|^\.\/mutant\.ts$/, becomes: "false" }],
+  ["failpoint", { module: /(^|\/)base\/failpoint\.ts$|^\.\/failpoint\.ts$/, becomes: "undefined" }],
 ]);
-/** Where a switch is made, or asked for by what breaks real processes. */
-const KEPT = [join("base", "mutant.js"), join("base", "failpoint.js"), join("chaos", "planted-bugs.js")];
+/** Where a switch is made. */
+const KEPT = ["src/base/mutant.ts", "src/base/failpoint.ts"];
 
 interface Edit {
   readonly start: number;
@@ -26,7 +22,8 @@ interface Edit {
 
 /** The source without planted bugs. Throws, naming the place, when a use is neither an import nor a call with one literal. */
 export function stripMutants(path: string, source: string): string {
-  const file = ts.createSourceFile(path, source, ts.ScriptTarget.ES2022, true, ts.ScriptKind.JS);
+  if (KEPT.includes(path) || !/mutant|failpoint/.test(source)) return source;
+  const file = ts.createSourceFile(path, source, ts.ScriptTarget.ES2022, true, ts.ScriptKind.TS);
   const edits: Edit[] = [];
   const visit = (node: ts.Node): void => {
     const edit = editFor(file, node);
@@ -78,31 +75,4 @@ function applyEdits(source: string, edits: readonly Edit[]): string {
     result = result.slice(0, start) + text + result.slice(end);
   }
   return result;
-}
-
-/** Strips a built tree in place; how many files had a planted bug or a failpoint. */
-export function stripTree(dist: string): number {
-  const paths = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter(
-    (path) => path.endsWith(".js") && !path.startsWith(`sim${sep}`) && !KEPT.includes(path),
-  );
-  let stripped = 0;
-  for (const path of paths) {
-    const source = readFileSync(join(dist, path), "utf8");
-    const result = stripMutants(path, source);
-    if (result === source) continue;
-    writeFileSync(join(dist, path), result);
-    stripped += 1;
-  }
-  // The switch, and the module that real processes load to switch bugs on.
-  for (const name of [join("base", "mutant"), join("chaos", "planted-bugs")])
-    for (const ending of [".js", ".d.ts"]) rmSync(join(dist, name + ending), { force: true });
-  // The next build must write everything anew.
-  for (const name of readdirSync(dist)) if (name.endsWith(".tsbuildinfo")) rmSync(join(dist, name));
-  return stripped;
-}
-
-if (import.meta.filename === process.argv[1]) {
-  const dist = process.argv[2];
-  if (dist === undefined || !existsSync(dist)) throw new Error("usage: tsx scripts/strip-mutants.ts <dist folder>");
-  console.error(`strip-mutants: ${stripTree(dist)} files had planted bugs or failpoints, none remains`);
 }

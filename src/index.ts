@@ -28,6 +28,8 @@ export type {
   Consumer,
   ConsumerOptions,
   CreateTopicOptions,
+  DeletedRecords,
+  DeleteRecordsOptions,
   DeleteTopicOptions,
   DescribePartitionsOptions,
   Election,
@@ -76,6 +78,11 @@ export interface LibraryOptions {
 
 /** A client of a running cluster. Rejects with OttlaError CONNECTION_FAILED when no broker answers in time. */
 export async function connect(options: ConnectOptions & LibraryOptions = {}): Promise<Client> {
+  return connectUntil(options, () => undefined);
+}
+
+/** `onClosed`: whoever keeps the client has no more use for it. */
+async function connectUntil(options: ConnectOptions & LibraryOptions, onClosed: () => void): Promise<Client> {
   checkOptions("connect", options, { ...CONNECT_CHECKS, logger: anObject });
   const [{ openClient }, { createChecksum }, { createClock }, { createEntropy }, websocket, { rngFromSystem }, codecs] =
     await Promise.all([
@@ -97,7 +104,7 @@ export async function connect(options: ConnectOptions & LibraryOptions = {}): Pr
     rng: rngFromSystem(createEntropy()),
   };
   const { logger: _, ...connectOptions } = options;
-  return openClient(deps, connectOptions);
+  return openClient(deps, connectOptions, onClosed);
 }
 
 /** A broker's configuration keys (docs/configuration.md); sizes and durations also as "64MiB" and "5s". */
@@ -158,8 +165,11 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
   const { broker } = await composeNode(config, options.logger ?? silentLogger);
   await keepingAlive(startUnless(options.signal, broker));
   const clients = new Set<Client>();
+  /** Of those that are on their way. */
+  const ending = new AbortController();
   let closing: Promise<void> | undefined;
   const stop = async () => {
+    ending.abort();
     await Promise.allSettled([...clients].map((client) => client.close()));
     await broker.stop();
   };
@@ -167,7 +177,25 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
     address: broker.address,
     connect: async (connectOptions = {}) => {
       checkOptions("connect", connectOptions, NODE_CONNECT_CHECKS);
-      const client = await connect({ ...logging, ...connectOptions, brokers: [broker.address] });
+      const refuseClosed = () => {
+        if (closing !== undefined) throw new OttlaError("CLOSED", "the node was closed");
+      };
+      refuseClosed();
+      const { signal } = connectOptions;
+      const given = {
+        ...logging,
+        ...connectOptions,
+        brokers: [broker.address],
+        signal: signal === undefined ? ending.signal : AbortSignal.any([ending.signal, signal]),
+      };
+      const forget = () => void clients.delete(client);
+      const client: Client = await connectUntil(given, forget).catch((thrown: unknown) => {
+        refuseClosed();
+        throw thrown;
+      });
+      // The node that was closed meanwhile closed those that it knew.
+      if (closing !== undefined) await client.close({ timeoutMs: 0 });
+      refuseClosed();
       clients.add(client);
       return client;
     },
@@ -185,7 +213,7 @@ export async function startNode(options: NodeOptions = {}): Promise<OttlaNode> {
  */
 export async function testCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
   const { openTestCluster } = await import("./test-cluster/test-cluster.ts");
-  return openTestCluster(options, { connect, silentLogger });
+  return openTestCluster(options, { connect: connectUntil, silentLogger });
 }
 
 async function startUnless(signal: AbortSignal | undefined, broker: Pick<Broker, "start" | "stop">): Promise<void> {
@@ -196,11 +224,14 @@ async function startUnless(signal: AbortSignal | undefined, broker: Pick<Broker,
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
     await broker.start();
+    // It may have begun to serve just before it heard of it.
+    if (isAborted()) await broker.stop();
   } catch (thrown) {
     throw isAborted() ? aborted() : thrown;
   } finally {
     signal?.removeEventListener("abort", onAbort);
   }
+  if (isAborted()) throw aborted();
 }
 
 /**

@@ -1,5 +1,5 @@
 // One attack from start to verdict: a node, a bystander, attackers, and what must be true in the end.
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,6 +7,7 @@ import { connect } from "../../src/index.ts";
 import { API, type ApiKey, type ApiTypes } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import type { BystanderReport } from "./bystander.ts";
+import { forkScript } from "./child.ts";
 import { Control } from "./control.ts";
 import { attackWithFrames } from "./frames.ts";
 import { AttackedNode, type Plant, verifyLogs } from "./node.ts";
@@ -31,7 +32,7 @@ export interface AttackPlan {
   readonly sequences: number;
   /** `frame:N` and `sequence:N`: these alone. */
   readonly only?: readonly string[];
-  readonly plant?: Plant;
+  readonly plants?: readonly Plant[];
   readonly say?: (line: string) => void;
 }
 
@@ -47,7 +48,7 @@ export interface AttackReport {
 }
 
 export async function attack(plan: AttackPlan): Promise<AttackReport> {
-  const node = await AttackedNode.start(SETTINGS, plan.plant);
+  const node = await AttackedNode.start(SETTINGS, plan.plants);
   plan.say?.(`a node at ${node.address}, process ${node.pid}`);
   let bystander: Bystander | undefined;
   try {
@@ -162,7 +163,7 @@ class Attack {
     if (probes < 10 || acknowledged < 10)
       faults.push(`a bystander got ${probes} answers and ${acknowledged} acknowledgements: nothing was watched`);
     await this.#node.stop();
-    if (this.#plan.plant === "rot") this.#node.rot("bystander-0", ".log");
+    if (this.#plan.plants?.includes("rot") === true) this.#node.rot("bystander-0", ".log");
     const { code, text } = await verifyLogs(this.#node.dataDir);
     if (code !== 0) faults.push(`ottla log verify ended with ${code}: ${text.slice(-1_000)}`);
     return { faults, report };
@@ -188,11 +189,7 @@ class Bystander {
   }
 
   static async start({ address, pid }: AttackedNode): Promise<Bystander> {
-    const child = fork(BYSTANDER, [address, String(pid)], {
-      execArgv: ["--import", "tsx"],
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
-    });
-    const bystander = new Bystander(child);
+    const bystander = new Bystander(forkScript(BYSTANDER, [address, String(pid)]));
     await bystander.#message("begun");
     return bystander;
   }

@@ -1,11 +1,15 @@
 // A crowd beside one client: how slow that one gets, by the ratio to the same client without the crowd, rounds of both by turns since a machine is
-// seldom quiet; and that the node's memory stays within what its settings allow.
-import { type ChildProcess, fork } from "node:child_process";
+// seldom quiet; and that the node's memory stays within what its settings allow. The crowd stands for other machines: it gives way to the node and to
+// the client, and what one of them waited for a processor does not count.
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { setPriority } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { NODE_HEAP } from "../../src/cli/node-child.ts";
 import { type Client, connect } from "../../src/index.ts";
-import { AttackedNode, type Plant } from "./node.ts";
+import { AttackedNode, type Plant, waitedForCpuMs } from "./node.ts";
+import { forkScript } from "./child.ts";
 import type { CrowdPlan } from "./crowd-child.ts";
 
 const CHILD = join(import.meta.dirname, "crowd-child.ts");
@@ -21,12 +25,13 @@ const BUDGET_MIB = {
 const SHARE_MIB = 64 / 1024;
 /** What the collector has not tidied up, and what the sockets of so many cost. */
 const SLACK_MIB = 96;
-/** Of the JavaScript heap, which holds no batches: above it the process ends. */
+/** Of the JavaScript heap, which holds no batches. As the node tells it, its garbage included: a limit of V8's would change when it collects. */
 const HEAP_MIB = 160;
 const RATIO_MAX = 2;
 const STORED_BATCHES = 32;
 const BATCH_BYTES = 1_000_000;
 const PAUSE_MS = 5;
+const CROWD_NICE = 10;
 
 export interface CrowdOptions {
   readonly slow: number;
@@ -49,6 +54,8 @@ export interface CrowdReport {
   readonly baseMiB: number;
   readonly budgetMiB: number;
   readonly peakMiB: number;
+  /** Of the JavaScript heap. */
+  readonly heapMiB: number;
   readonly rounds: readonly { readonly alone: Figures; readonly crowded: Figures }[];
   /** Of the p99, the median of all rounds. */
   readonly ratio: number;
@@ -59,7 +66,7 @@ export interface CrowdReport {
 
 export async function crowded(options: CrowdOptions): Promise<CrowdReport> {
   const settings = Object.entries(BUDGET_MIB).map(([key, value]) => `${key}=${value}MiB`);
-  const node = await AttackedNode.start(settings, options.plant, [`--max-old-space-size=${HEAP_MIB}`]);
+  const node = await AttackedNode.start(settings, options.plant && [options.plant], NODE_HEAP);
   let crowd: CrowdProcess | undefined;
   try {
     const client = await connect({ brokers: [node.address], connectTimeoutMs: 30_000 });
@@ -92,20 +99,22 @@ async function measured(
   { rounds, roundMs, slow, idle, ratioMax = RATIO_MAX, say }: CrowdOptions,
   { node, client, crowd }: Parts,
 ): Promise<CrowdReport> {
-  await round(client, roundMs);
+  await round(client, node, roundMs);
   const baseMiB = (await node.settledRssBytes()) / MiB;
   const found: { alone: Figures; crowded: Figures }[] = [];
   let peakMiB = baseMiB;
+  let heapMiB = 0;
   let told = { cut: 0, produced: 0 };
   for (let at = 0; at < rounds; at++) {
-    const alone = await round(client, roundMs);
+    const alone = await round(client, node, roundMs);
     await crowd.ask("gather");
     const watch = setInterval(() => {
       peakMiB = Math.max(peakMiB, node.rssBytes / MiB);
     }, 50);
     // Once all have what they can get, as it then is for good.
     await sleep(1_000);
-    const crowdedFigures = await round(client, roundMs).finally(() => clearInterval(watch));
+    const crowdedFigures = await round(client, node, roundMs).finally(() => clearInterval(watch));
+    heapMiB = Math.max(heapMiB, (await node.heapBytes()) / MiB);
     told = await crowd.ask("disperse");
     found.push({ alone, crowded: crowdedFigures });
     say?.(
@@ -117,11 +126,12 @@ async function measured(
   const sumMiB = Object.values(BUDGET_MIB).reduce((sum, each) => sum + each, 0);
   const budgetMiB = baseMiB + sumMiB + (slow + idle) * SHARE_MIB + SLACK_MIB;
   const ratio = medianOf(found.map(({ alone, crowded: { p99 } }) => p99 / alone.p99));
-  const faults = faultsOf({ node, budgetMiB, peakMiB, ratio, ratioMax, produced: told.produced });
+  const faults = faultsOf({ node, budgetMiB, peakMiB, heapMiB, ratio, ratioMax, produced: told.produced });
   return {
     baseMiB: Math.round(baseMiB),
     budgetMiB: Math.round(budgetMiB),
     peakMiB: Math.round(peakMiB),
+    heapMiB: Math.round(heapMiB),
     rounds: found,
     ratio,
     ...told,
@@ -133,6 +143,7 @@ function faultsOf({
   node,
   budgetMiB,
   peakMiB,
+  heapMiB,
   ratio,
   ratioMax,
   produced,
@@ -140,6 +151,7 @@ function faultsOf({
   node: AttackedNode;
   budgetMiB: number;
   peakMiB: number;
+  heapMiB: number;
   ratio: number;
   ratioMax: number;
   produced: number;
@@ -148,6 +160,8 @@ function faultsOf({
   if (node.death !== undefined) faults.push(`crash: ${node.death}`);
   if (!(peakMiB <= budgetMiB))
     faults.push(`memory: ${peakMiB.toFixed(0)} MiB, its settings allow ${budgetMiB.toFixed(0)}`);
+  if (!(heapMiB <= HEAP_MIB)) faults.push(`heap: ${heapMiB.toFixed(0)} MiB, ${HEAP_MIB} are allowed`);
+  if (!(ratio > 0)) faults.push("nothing is left of the times once what waited for a processor is taken off");
   if (!(ratio <= ratioMax))
     faults.push(`latency: the p99 of another client is ${ratio.toFixed(1)} times what it is alone`);
   if (produced < 10) faults.push(`the crowd wrote ${produced} batches: nothing was measured`);
@@ -155,14 +169,18 @@ function faultsOf({
 }
 
 /** One client by itself: a record with acks=all, again and again. */
-async function round(client: Client, forMs: number): Promise<Figures> {
+async function round(client: Client, { pid }: AttackedNode, forMs: number): Promise<Figures> {
   const producer = client.producer({ lingerMs: 0 });
   const latencies: number[] = [];
   const untilMs = performance.now() + forMs;
   while (performance.now() < untilMs) {
+    const [nodeMs, ownMs] = [waitedForCpuMs(pid), waitedForCpuMs("self")];
     const startMs = performance.now();
     await producer.send("beside", { value: "beside the crowd" });
-    latencies.push(performance.now() - startMs);
+    const tookMs = performance.now() - startMs;
+    // Not the sum: both may have waited at the same time.
+    const waitedMs = Math.max(waitedForCpuMs(pid) - nodeMs, waitedForCpuMs("self") - ownMs);
+    latencies.push(Math.max(0, tookMs - waitedMs));
     await sleep(PAUSE_MS);
   }
   await producer.close();
@@ -179,10 +197,8 @@ class CrowdProcess {
   readonly #child: ChildProcess;
 
   constructor(plan: CrowdPlan) {
-    this.#child = fork(CHILD, [JSON.stringify(plan)], {
-      execArgv: ["--import", "tsx"],
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
-    });
+    this.#child = forkScript(CHILD, [JSON.stringify(plan)]);
+    if (this.#child.pid !== undefined) setPriority(this.#child.pid, CROWD_NICE);
   }
 
   async ask(what: "gather" | "disperse"): Promise<{ cut: number; produced: number }> {

@@ -16,7 +16,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const onSignal = (): void => process.exit(130);
 
 /** "rot" is done to its files; all others inside the process, see node-hooks.mjs. */
-export type Plant = "crash" | "hang" | "lag" | "leak" | "cut" | "garble" | "rot";
+export type Plant = "crash" | "hang" | "lag" | "leak" | "hoard" | "cut" | "garble" | "rot";
 
 export class AttackedNode {
   readonly address: string;
@@ -44,12 +44,16 @@ export class AttackedNode {
   }
 
   /** `settings` are key=value pairs. */
-  static async start(settings: readonly string[], plant?: Plant, flags: readonly string[] = []): Promise<AttackedNode> {
+  static async start(
+    settings: readonly string[],
+    plants: readonly Plant[] = [],
+    flags: readonly string[] = [],
+  ): Promise<AttackedNode> {
     const directory = mkdtempSync(join(tmpdir(), "ottla-attack-"));
     const address = `127.0.0.1:${await freePort()}`;
     const args = ["--expose-gc", ...flags, "--import", HOOKS, MAIN, "server", "start", "--node-id", "1"];
     const place = ["--data-dir", join(directory, "node-1"), "--listeners", `ws://${address}`];
-    const env = { ...process.env, ATTACK_DIST: MAIN, ...(plant && { ATTACK_PLANT: plant }) };
+    const env = { ...process.env, ATTACK_DIST: MAIN, ...(plants.length > 0 && { ATTACK_PLANT: plants.join(",") }) };
     const pairs = settings.flatMap((pair) => ["-X", pair]);
     const child = spawn(process.execPath, [...args, ...place, ...pairs], { env, stdio: ["ignore", "pipe", "pipe"] });
     const node = new AttackedNode(address, directory, child);
@@ -98,6 +102,13 @@ export class AttackedNode {
 
   get rssBytes(): number {
     return 1024 * Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1] ?? Number.NaN);
+  }
+
+  /** Of its JavaScript heap, as it tells. */
+  async heapBytes(): Promise<number> {
+    if (this.death !== undefined) return Number.NaN;
+    const text = await (await fetch(`http://${this.address}/metrics`)).text();
+    return Number(/^ottla_nodejs_heap_size_used_bytes (\S+)$/m.exec(text)?.[1] ?? Number.NaN);
   }
 
   async stop(): Promise<void> {

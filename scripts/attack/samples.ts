@@ -91,6 +91,12 @@ const SAMPLES: Samples = {
       })),
     },
   ],
+  [API.DELETE_RECORDS]: (known, rng) => [
+    {
+      timeoutMs: rng.pick([0, 10, 1_000]),
+      entries: some(rng, 3, () => ({ ...place(known, rng), offset: rng.pick([-1, -2, 0, 3, 2 ** 40]) })),
+    },
+  ],
   [API.CREATE_TOPICS]: (_known, rng) => [
     {
       validateOnly: rng.chance(0.4),
@@ -222,7 +228,7 @@ const SAMPLES: Samples = {
       nodeId: stranger(known, rng),
       brokerEpoch: foreignEpoch(known, rng),
       sessionId: rng.below(3),
-      rows: some(rng, 3, () => [rng.below(4), rng.below(3), rng.pick([0, 5, 2 ** 40])]).flat(),
+      rows: some(rng, 3, () => [rng.below(4), rng.below(3), rng.pick([0, 5, 2 ** 40]), rng.pick([-1, 0, 3])]).flat(),
     },
   ],
   [API.ELECT_LEADERS]: ({ topics }, rng) => [

@@ -87,13 +87,17 @@ export function bytesEqual(left: Uint8Array, right: Uint8Array): boolean {
 export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
   let total = 0;
   for (const part of parts) total += part.length;
-  const joined = new Uint8Array(total);
+  return fillWith(new Uint8Array(total), parts);
+}
+
+/** The parts one after another from the start of `target`, which must have room for them. */
+export function fillWith(target: Uint8Array, parts: readonly Uint8Array[]): Uint8Array {
   let position = 0;
   for (const part of parts) {
-    joined.set(part, position);
+    target.set(part, position);
     position += part.length;
   }
-  return joined;
+  return target;
 }
 
 /**

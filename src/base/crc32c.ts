@@ -22,11 +22,20 @@ const TABLES = buildTables();
 
 /** `seed` is the checksum of the bytes before; 0 to start. */
 export function crc32cJs(bytes: Uint8Array, seed = 0): number {
+  return crc32cWithin(bytes, { from: 0, end: bytes.length }, seed);
+}
+
+/** Of a part of the bytes: a view of a few bytes costs more than their sum. */
+export function crc32cWithin(
+  bytes: Uint8Array,
+  part: { readonly from: number; readonly end: number },
+  seed: number,
+): number {
   const tables = TABLES;
-  const end = bytes.length;
-  const bulkEnd = end - (end % 8);
+  const { from, end } = part;
+  const bulkEnd = end - ((end - from) % 8);
   let crc = ~seed;
-  let at = 0;
+  let at = from;
   for (; at < bulkEnd; at += 8) {
     crc ^=
       (bytes[at] as number) |

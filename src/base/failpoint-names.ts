@@ -11,6 +11,8 @@ export const FAILPOINTS = {
   "checkpoint-image-unnamed": "the image is synced under another name",
   "checkpoint-image-written": "the image is there, and the superblock names the one before",
   "checkpoint-committed": "the superblock names the new image, and the old files are there",
+  "segment-renaming": "a file that a checkpoint put in a segment's place is about to get its name",
+  "checkpoint-swapped": "files have the names of the segments that they replace, and the directory is not synced",
   "superblock-one-slot": "one slot of the superblock is new, the other is old",
   "log-directory-made": "a log has a directory, and no CREATE in the journal",
   "log-directory-renamed": "a deleted log's directory is renamed, and not removed",

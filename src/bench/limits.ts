@@ -6,7 +6,7 @@ import { randomFillSync } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { entryPoint } from "../platform/package-files.ts";
 import type { Limits } from "./result.ts";
 
 const CHUNK_BYTES = 64 * 1024;
@@ -33,9 +33,7 @@ export async function rawSocket(totalBytes: number): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  const entry = fileURLToPath(new URL(`./socket-sender.${extension}`, import.meta.url));
-  const sender = fork(entry, [String(port), String(totalBytes)], { stdio: "ignore" });
+  const sender = fork(entryPoint("bench/socket-sender"), [String(port), String(totalBytes)], { stdio: "ignore" });
   const signal = AbortSignal.timeout(SOCKET_TIMEOUT_MS);
   try {
     const [socket] = (await once(server, "connection", { signal })) as [Socket];

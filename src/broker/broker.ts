@@ -6,6 +6,7 @@ import { addressOf } from "./address.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import { toNodeId } from "../model/ids.ts";
 import { type Listener, TransportError } from "../ports/transport.ts";
+import type { RaftStore } from "../storage/raft-types.ts";
 import type { LogStore } from "../storage/types.ts";
 import { Accountant } from "./accountant.ts";
 import { untilCommitted } from "./committed-waiter.ts";
@@ -17,6 +18,7 @@ import { healthOf, waitingFor } from "./health.ts";
 import { MetadataAnswers } from "./metadata-answers.ts";
 import { BrokerMetrics } from "./metrics.ts";
 import { ProduceIntake } from "./produce-intake.ts";
+import { ReadLanes } from "./read-lanes.ts";
 import { ReplicaManager } from "./replica-manager.ts";
 import { ScanGate } from "./scan-gate.ts";
 import type { NodeServices, Services } from "./services.ts";
@@ -49,6 +51,7 @@ class BrokerShell implements Broker {
   readonly #metrics: BrokerMetrics;
   readonly #accountant: Accountant;
   readonly #deadlines: Deadlines;
+  readonly #readLanes: ReadLanes;
   readonly #purgatory = new FetchPurgatory();
   readonly #connections: ConnectionSet;
   readonly #dispatcher: Dispatcher;
@@ -58,6 +61,7 @@ class BrokerShell implements Broker {
   #failure: OttlaError | undefined;
   #listener: Listener | undefined;
   #store: LogStore | undefined;
+  #raftStore: RaftStore | undefined;
   #member: ClusterMember | undefined;
   #replicas: ReplicaManager | undefined;
   #intake: ProduceIntake | undefined;
@@ -77,6 +81,11 @@ class BrokerShell implements Broker {
     this.#metrics = new BrokerMetrics(deps.metrics);
     this.#accountant = this.#makeAccountant();
     this.#deadlines = new Deadlines(deps);
+    this.#readLanes = new ReadLanes({
+      clock: deps.clock,
+      deadlines: this.#deadlines,
+      defer: (work) => deps.timers.defer(work),
+    });
     this.#messageBytesMax = Math.min(
       MESSAGE_BYTES_MAX,
       config["connection.inflight.bytes"],
@@ -180,19 +189,24 @@ class BrokerShell implements Broker {
       onIsrChanged: (change: number) => this.#metrics.isrChanged(change),
       guard: (work: () => void) => this.#guard(work),
     };
-    const { clock, replicaProbe: probe, logger } = this.#deps;
-    const replicas = new ReplicaManager({ clock, timers, store, events, probe, logger }, coreSettingsOf(this.#config));
+    const { clock, checksum, replicaProbe: probe, logger } = this.#deps;
+    const managerDeps = { clock, checksum, timers, store, events, probe, logger };
+    const replicas = new ReplicaManager(managerDeps, coreSettingsOf(this.#config));
     this.#replicas = replicas;
     store.listen(replicas);
     this.#intake = new ProduceIntake({ store, accountant: this.#accountant });
-    const quorum = await openHostedQuorum(this.#deps, this.#config, { store, address: this.address });
+    const { address } = this;
+    const onOpened = (raftStore: RaftStore) => {
+      this.#raftStore = raftStore;
+    };
+    const quorum = await openHostedQuorum(this.#deps, this.#config, { store, address, onOpened });
     const member = new ClusterMember(this.#deps, this.#config, {
       store,
       quorum,
       replicas,
       deadlines: this.#deadlines,
       metrics: this.#metrics,
-      address: this.address,
+      address,
       onChanged: () => this.#observeCluster(),
       onFailed: (error) => this.#fail(error),
       onDefect: (defect) => this.#defect(defect),
@@ -227,7 +241,7 @@ class BrokerShell implements Broker {
   }
 
   #serve(): void {
-    const { clock, logger, entropy, checksum } = this.#deps;
+    const { clock, logger, entropy, checksum, codecs } = this.#deps;
     const member = present(this.#member, "the member");
     const services: Services = {
       config: this.#config,
@@ -243,9 +257,11 @@ class BrokerShell implements Broker {
       waitingFor: () => waitingFor(this.#member),
       entropy,
       checksum,
+      codecs,
       accountant: this.#accountant,
       deadlines: this.#deadlines,
       purgatory: this.#purgatory,
+      readLanes: this.#readLanes,
       store: present(this.#store, "the store"),
       replicas: present(this.#replicas, "the replicas"),
       topics: member.topics,
@@ -395,6 +411,15 @@ class BrokerShell implements Broker {
     try {
       await this.#member?.close();
     } finally {
+      await this.#closeStores();
+    }
+  }
+
+  /** The lock of the directory goes last: what a slow disk still does of this process must not meet the next one. */
+  async #closeStores(): Promise<void> {
+    try {
+      await this.#raftStore?.close();
+    } finally {
       await this.#store?.close();
     }
   }
@@ -442,7 +467,7 @@ class BrokerShell implements Broker {
     await this.#member?.close();
     this.#connections.closeAll("BROKER_NOT_AVAILABLE: the broker is stopping");
     await this.#atMost(timeoutMs / 4, this.#connections.empty());
-    await this.#store?.close();
+    await this.#closeStores();
   }
 
   /** Resolves when the work has ended, either way, or the time is up. */

@@ -14,6 +14,8 @@ import { ownReplica } from "./own-replica.ts";
 import { PeerLinks } from "./quorum/peers.ts";
 import type { Applied, HostedQuorum } from "./quorum/types.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import { ReplicaRepair } from "./replica-repair.ts";
+import { RetentionLoop } from "./retention-loop.ts";
 import { ReplicaTicker } from "./replica-ticker.ts";
 import { Replication } from "./replication/replication.ts";
 import type { Deadlines } from "../base/deadlines.ts";
@@ -51,8 +53,10 @@ export class ClusterMember {
   readonly producerIds: ProducerIdSource;
   /** Of the streams alone: never those that Raft and heartbeats use (D-24). */
   readonly #bulkLinks: PeerLinks;
+  readonly #repair: ReplicaRepair;
   readonly #calls: ControllerLink;
   readonly #ticker: ReplicaTicker;
+  readonly #retention: RetentionLoop;
   readonly #self: SelfIdentity;
   readonly #deps: BrokerDeps;
   readonly #parts: MemberParts;
@@ -73,9 +77,11 @@ export class ClusterMember {
     this.membership = this.#makeMembership(self, config);
     this.producerIds = this.#makeProducerIds();
     this.#bulkLinks = this.#makeBulkLinks();
+    this.#repair = new ReplicaRepair({ links: this.#bulkLinks, logger: deps.logger });
     this.replication = this.#makeReplication(config);
     parts.replicas.streams = this.replication;
     this.#ticker = this.#makeTicker();
+    this.#retention = this.#makeRetention(config);
     this.quorum.listen({
       onApplied: (applied) => this.#applied(applied),
       onControllerChanged: (isController) => this.#guard(() => this.controller.onControllerChanged(isController)),
@@ -89,6 +95,7 @@ export class ClusterMember {
     await this.quorum.waitForImage();
     this.membership.start();
     this.#ticker.start();
+    this.#retention.start();
     await this.membership.ready;
     this.producerIds.warm();
     await this.topics.settled();
@@ -125,9 +132,10 @@ export class ClusterMember {
     this.producerIds.stop();
     this.controller.stop();
     this.#ticker.stop();
+    this.#retention.stop();
     this.replication.stop();
-    await this.topics.stop();
-    await this.#bulkLinks.close();
+    // A repair that is under way ends with its connection, not with its log.
+    await Promise.all([this.topics.stop(), this.#bulkLinks.close()]);
     await this.quorum.close();
   }
 
@@ -199,6 +207,7 @@ export class ClusterMember {
         onNews: () => this.membership.kick(),
         isDamageKnown: (topicId, partition) => this.membership.isDamageKnown(topicId, partition),
         damageEnded: (topicId, partition) => this.membership.damageEnded(topicId, partition),
+        repair: (replica, partition) => this.#repair.repair(replica, partition),
       },
       self,
       { nodeId: self.nodeId, config },
@@ -285,6 +294,14 @@ export class ClusterMember {
     const guard = (work: () => void) => this.#guard(work);
     const onTick = () => this.topics.retryDamaged();
     return new ReplicaTicker({ replicas, clock, timers, metrics, onTick, guard });
+  }
+
+  #makeRetention(config: BrokerConfig): RetentionLoop {
+    const { clock, timers, logger } = this.#deps;
+    const { replicas, metrics } = this.#parts;
+    const guard = (work: () => void) => this.#guard(work);
+    const everyMs = config["log.retention.check.interval.ms"];
+    return new RetentionLoop({ replicas, clock, timers, logger, counters: metrics.retentionSegments, guard }, everyMs);
   }
 
   #ownEpoch(): number | null {

@@ -25,7 +25,7 @@ function isReached({ replica, endOffset }: Goal): boolean {
   return replica.core.highWatermark >= endOffset || replica.core.role !== "leader";
 }
 
-/** Resolves when every high watermark has reached the log end of now, or after `waitMs`. */
+/** Resolves when every high watermark has reached the log end of now, after `waitMs`, or when nothing expires any more. */
 export async function untilCommitted(
   services: Pick<Services, "deadlines" | "accountant">,
   replicas: readonly Replica[],
@@ -35,15 +35,15 @@ export async function untilCommitted(
     .map((replica): Goal => ({ replica, endOffset: replica.core.endOffset }))
     .filter((goal) => !isReached(goal));
   if (goals.length === 0 || !services.accountant.tryDelay()) return;
-  await new Promise<void>((resolve) => {
-    const deadline = services.deadlines.add(waitMs, () => end());
-    const waiter = new CommittedWaiter(goals, () => end());
-    const end = () => {
-      deadline.cancel();
-      for (const { replica } of goals) replica.waiters.delete(waiter);
-      services.accountant.endDelay();
-      resolve();
-    };
-    for (const { replica } of goals) replica.waiters.add(waiter);
+  let end = (): void => undefined;
+  const over = new Promise<void>((resolve) => {
+    end = resolve;
   });
+  const waiter = new CommittedWaiter(goals, end);
+  for (const { replica } of goals) replica.waiters.add(waiter);
+  const deadline = services.deadlines.add(waitMs, end, end);
+  await over;
+  deadline.cancel();
+  for (const { replica } of goals) replica.waiters.delete(waiter);
+  services.accountant.endDelay();
 }

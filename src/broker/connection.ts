@@ -124,9 +124,9 @@ export class ClientConnection {
     return this.#isPaused;
   }
 
-  send(messages: readonly Uint8Array[]): void {
+  send(messages: readonly Uint8Array[], onTaken?: () => void): void {
     if (!this.#isOpen) return;
-    this.#connection.send(messages);
+    this.#connection.send(messages, onTaken);
     this.answers.count();
   }
 

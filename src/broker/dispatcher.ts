@@ -14,6 +14,7 @@ import { handleCreateTopics } from "./handlers/06-create-topics.ts";
 import { handleDeleteTopics } from "./handlers/07-delete-topics.ts";
 import { handleAlterConfigs } from "./handlers/08-alter-configs.ts";
 import { handleDescribeConfigs } from "./handlers/09-describe-configs.ts";
+import { handleDeleteRecords } from "./handlers/10-delete-records.ts";
 import { handleRaft } from "./handlers/32-raft.ts";
 import { handleVoterHello } from "./handlers/33-voter-hello.ts";
 import { handleAdopt } from "./handlers/34-adopt.ts";
@@ -60,6 +61,7 @@ const HANDLERS: { readonly [K in ApiKey]: Handler<K> } = {
   [API.DELETE_TOPICS]: running(handleDeleteTopics),
   [API.ALTER_CONFIGS]: running(handleAlterConfigs),
   [API.DESCRIBE_CONFIGS]: running(handleDescribeConfigs),
+  [API.DELETE_RECORDS]: running(handleDeleteRecords),
   [API.RAFT]: early(handleRaft),
   [API.VOTER_HELLO]: early(handleVoterHello),
   [API.ADOPT]: early(handleAdopt),

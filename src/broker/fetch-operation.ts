@@ -1,5 +1,6 @@
 // One fetch request under way: read, and where that is too little, wait for high watermarks to move and read again.
 import { concatBytes } from "../base/bytes.ts";
+import { mutant } from "../base/mutant.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH, type Offset } from "../model/ids.ts";
 import type { ReadResult } from "../storage/types.ts";
@@ -7,7 +8,7 @@ import type { API, FetchRequest, FetchResponse } from "../wire/native/apis.ts";
 import { splitBodies } from "../wire/native/codec.ts";
 import { LIMITS } from "../wire/native/protocol.ts";
 import type { HighWatermarkWaiter, Replica } from "./replica.ts";
-import { ParkedFetch } from "./parked-fetch.ts";
+import { hasMovedFrom, ParkedFetch } from "./parked-fetch.ts";
 import { lookUpPartition } from "./partition-lookup.ts";
 import type { Request } from "./request.ts";
 import type { Services } from "./services.ts";
@@ -30,6 +31,7 @@ interface EntryResult {
   readonly isSettled: boolean;
   readonly chunks: readonly Uint8Array[];
   readonly sizeBytes: number;
+  readonly release: (() => void) | undefined;
 }
 
 interface Pass {
@@ -98,9 +100,12 @@ export class FetchOperation implements HighWatermarkWaiter {
     if (this.request.isDone) return undefined;
     this.#resizeRoom(pass.sizeBytes);
     this.#maySmall = !pass.isStarved; // it comes again, for all the room that it needs
-    if (this.#isComplete(pass) || (isSmall && pass.sizeBytes > 0)) await this.#respond(pass);
-    else if (!pass.isStarved && !this.#hasMoved(pass)) return this.#parkedOn(pass);
-    return undefined;
+    if (this.#isComplete(pass) || (isSmall && pass.sizeBytes > 0)) {
+      await this.#respond(pass);
+      return undefined;
+    }
+    releaseAll(pass.results);
+    return pass.isStarved || this.#hasMoved(pass) ? undefined : this.#parkedOn(pass);
   }
 
   #parkedOn(pass: Pass): ParkedFetch | undefined {
@@ -137,16 +142,16 @@ export class FetchOperation implements HighWatermarkWaiter {
     return this.#services.clock.monoMs() >= this.#expiresAtMs;
   }
 
-  /** A mark moved while another partition was being read from disk: nobody will wake us for that one. */
+  /** While another partition was being read from disk: nobody will wake us for that one. */
   #hasMoved(pass: Pass): boolean {
     return pass.results.some(
-      ({ replica, highWatermark }) => replica !== undefined && replica.core.highWatermark !== highWatermark,
+      ({ replica, highWatermark }) => replica !== undefined && hasMovedFrom(replica, highWatermark),
     );
   }
 
   async #park(parked: ParkedFetch): Promise<void> {
     for (const replica of parked.replicas) replica.waiters.add(this);
-    // Between the look and this line a mark may have moved, or the request may have ended.
+    // Between the look and this line a mark or a role may have moved, or the request may have ended.
     if (!this.request.isDone && this.#abandonedWith === undefined && !parked.hasMoved()) await this.#wait(parked);
     for (const replica of parked.replicas) replica.waiters.delete(this);
     this.#services.accountant.endDelay();
@@ -183,10 +188,13 @@ export class FetchOperation implements HighWatermarkWaiter {
     return { results, sizeBytes, hasError, isStarved: isCut && sizeBytes === 0 && !hasError };
   }
 
+  /** What has to come from disk waits for its turn, and is then looked at anew. */
   #readEntry(
     row: EntryRow,
     limits: { readonly leftBytes: number; readonly atLeastOne: boolean },
+    turn?: () => Promise<void> | undefined,
   ): EntryResult | Promise<EntryResult> {
+    if (this.request.isDone) return failed("BROKER_NOT_AVAILABLE");
     const lookup = lookUpPartition(this.#services, row.topicId, row.partition);
     if (lookup.kind === "refused") return failed(lookup.error);
     if (row.leaderEpoch < NO_LEADER_EPOCH) return failed("INVALID_REQUEST");
@@ -196,7 +204,7 @@ export class FetchOperation implements HighWatermarkWaiter {
     if (refusal !== undefined) return failed(refusal);
     const { highWatermark, knowsLatest } = core;
     if (!knowsLatest && row.offset >= highWatermark) return failed("OFFSET_NOT_AVAILABLE");
-    if (row.offset < log.startOffset || row.offset > core.endOffset) return failed("OFFSET_OUT_OF_RANGE", replica);
+    if (row.offset < core.startOffset || row.offset > core.endOffset) return failed("OFFSET_OUT_OF_RANGE", replica);
     const look = {
       replica,
       highWatermark,
@@ -207,7 +215,9 @@ export class FetchOperation implements HighWatermarkWaiter {
     const maxBytes = Math.max(0, Math.min(row.maxBytes, limits.leftBytes, LIMITS.LOGICAL_MESSAGE_BODY_BYTES));
     const { atLeastOne } = limits;
     if (row.offset >= highWatermark || (maxBytes === 0 && !atLeastOne)) return found(look, NOTHING);
-    const reading = log.read(row.offset as Offset, { limitOffset: highWatermark, maxBytes, atLeastOne });
+    if (turn === undefined && !log.isInMemory(row.offset as Offset))
+      return this.#services.readLanes.run((admitted) => this.#readEntry(row, limits, admitted));
+    const reading = log.read(row.offset as Offset, { limitOffset: highWatermark, maxBytes, atLeastOne, turn });
     if (!(reading instanceof Promise)) return found(look, reading);
     return reading.then(
       (read) => found(look, read),
@@ -248,8 +258,10 @@ export class FetchOperation implements HighWatermarkWaiter {
     this.#services.metrics.bytesOut.add(sizeBytes);
     // From here on these bytes are counted as unsent ones.
     this.#resizeRoom(this.#roomBytes - sizeBytes);
-    if (part.isLast) this.request.respond({ entries }, bodies);
-    else this.request.respondPart({ entries }, bodies);
+    const onTaken = (): void => releaseAll(results.slice(part.start, part.end));
+    if (part.isLast) this.request.respond({ entries }, bodies, onTaken);
+    else this.request.respondPart({ entries }, bodies, onTaken);
+    if (mutant("S-20b")) onTaken();
   }
 }
 
@@ -258,14 +270,19 @@ const NOTHING: Pick<ReadResult, "chunks" | "sizeBytes"> = { chunks: [], sizeByte
 function failed(error: ErrorName, replica?: Replica): EntryResult {
   const isMarkTold = replica?.core.knowsLatest === true;
   const highWatermark = replica?.core.highWatermark ?? -1;
-  return { error, replica, highWatermark, isMarkTold, acceptedBytes: 0, isSettled: false, chunks: [], sizeBytes: 0 };
+  const nothing = { acceptedBytes: 0, isSettled: false, ...NOTHING, release: undefined };
+  return { error, replica, highWatermark, isMarkTold, ...nothing };
 }
 
 function found(
   look: Pick<EntryResult, "replica" | "highWatermark" | "isMarkTold" | "acceptedBytes" | "isSettled">,
-  read: Pick<ReadResult, "chunks" | "sizeBytes">,
+  { chunks, sizeBytes, release }: Pick<ReadResult, "chunks" | "sizeBytes" | "release">,
 ): EntryResult {
-  return { error: "NONE", ...look, chunks: read.chunks, sizeBytes: read.sizeBytes };
+  return { error: "NONE", ...look, chunks, sizeBytes, release };
+}
+
+function releaseAll(results: readonly EntryResult[]): void {
+  for (const { release } of results) release?.();
 }
 
 function bodyOf({ chunks }: EntryResult): Uint8Array | undefined {
@@ -281,7 +298,7 @@ function rowOf({
   return {
     error,
     leaderEpoch: replica?.core.leaderEpoch ?? NO_LEADER_EPOCH,
-    logStartOffset: replica?.log.startOffset ?? -1,
+    logStartOffset: replica?.core.startOffset ?? -1,
     highWatermark: isMarkTold ? highWatermark : -1,
     lastStableOffset: isMarkTold ? highWatermark : -1,
   };

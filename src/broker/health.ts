@@ -51,7 +51,7 @@ function logsOf(replicas: ReplicaManager | undefined, member: ClusterMember | un
   const others = lone < damaged.length ? "; one is fetched anew as soon as another broker leads its partition" : "";
   const alone =
     lone > 0
-      ? `; ${lone} of them ${lone === 1 ? "is" : "are"} the only replica: with the node stopped, ottla log dump shows what can still be read; then delete the topic`
+      ? `; ${lone} of them ${lone === 1 ? "is" : "are"} the only replica: what it has from the damaged segment on cannot be served. Bring back a disk with a good copy, or delete the topic; with the node stopped, ottla log dump shows what can still be read`
       : "";
   return `${damaged.length} damaged: ottla log verify shows where${others}${alone}`;
 }

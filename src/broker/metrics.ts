@@ -16,6 +16,7 @@ export const API_NAMES: Readonly<Record<ApiKey, string>> = {
   [API.DELETE_TOPICS]: "delete_topics",
   [API.ALTER_CONFIGS]: "alter_configs",
   [API.DESCRIBE_CONFIGS]: "describe_configs",
+  [API.DELETE_RECORDS]: "delete_records",
   [API.RAFT]: "raft",
   [API.VOTER_HELLO]: "voter_hello",
   [API.ADOPT]: "adopt",
@@ -39,6 +40,12 @@ interface ApiMetrics {
   readonly requests: Counter;
   readonly failures: Counter;
   readonly duration: Histogram;
+}
+
+function retentionSegments(metrics: Metrics, reason: string): Counter {
+  return metrics.counter("retention_segments_total", "Segments that retention let go, of partitions led here.", {
+    reason,
+  });
 }
 
 export class BrokerMetrics {
@@ -71,6 +78,7 @@ export class BrokerMetrics {
   readonly duplicateBatches: Counter;
   readonly outOfOrderBatches: Counter;
   readonly producers: Gauge;
+  readonly retentionSegments: { readonly bySize: Counter; readonly byTime: Counter };
   readonly #apis = new Map<ApiKey, ApiMetrics>();
   readonly #roles = new Map<QuorumRole, Gauge>();
 
@@ -133,6 +141,7 @@ export class BrokerMetrics {
       "idempotent_producers",
       "Idempotent producers that the partitions led here remember, each counted once for each partition.",
     );
+    this.retentionSegments = { bySize: retentionSegments(metrics, "size"), byTime: retentionSegments(metrics, "time") };
     for (const key of Object.values(API)) {
       const labels = { api: API_NAMES[key] };
       this.#apis.set(key, {

@@ -43,7 +43,7 @@ export class ParkedFetch {
   }
 
   hasMoved(): boolean {
-    return this.replicas.some((replica, place) => replica.core.highWatermark !== this.#highWatermarks[place]);
+    return this.replicas.some((replica, place) => hasMovedFrom(replica, this.#highWatermarks[place] ?? -1));
   }
 
   /** The mark of this one moved. Never says no when a read would say yes: what was accepted since bounds what was committed since. */
@@ -55,4 +55,9 @@ export class ParkedFetch {
     this.#acceptedBytes[place] = replica.acceptedBytes;
     return this.#missingBytes <= 0;
   }
+}
+
+/** A partition that was led here when its high watermark was this one has another one, or is led here no more. */
+export function hasMovedFrom({ core }: Replica, highWatermark: number): boolean {
+  return core.highWatermark !== highWatermark || !core.isLeader;
 }

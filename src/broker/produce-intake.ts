@@ -9,7 +9,10 @@ import type { ProduceOperation } from "./produce-operation.ts";
 export class ProduceIntake {
   readonly #store: LogStore;
   readonly #accountant: Accountant;
+  /** Bound: twice those that are not answered. */
   readonly #queue = new Ring<ProduceOperation>();
+  /** At least as many of the queue as are answered. */
+  #answeredCount = 0;
   /** Taken in and not answered: what a stop waits for. */
   readonly #open = new Set<ProduceOperation>();
   /** What idle() waits for. */
@@ -23,6 +26,10 @@ export class ProduceIntake {
 
   get openCount(): number {
     return this.#open.size;
+  }
+
+  get queuedCount(): number {
+    return this.#queue.length;
   }
 
   /** False when too many requests wait already: nothing was taken. */
@@ -72,6 +79,19 @@ export class ProduceIntake {
   #done(operation: ProduceOperation): void {
     if (!this.#open.delete(operation)) return;
     this.#accountant.endDelay();
+    if (this.#queue.length > 0) this.#forgetAnswered();
     if (this.#awaited.delete(operation) && this.#awaited.size === 0) this.#onIdle?.();
+  }
+
+  /**
+   * D-26: while storage takes nothing, each is answered by its deadline and others come in its place: they must not pile up. Linear in the queue, once for
+   * each half of it.
+   */
+  #forgetAnswered(): void {
+    if (++this.#answeredCount * 2 < this.#queue.length) return;
+    this.#answeredCount = 0;
+    const open = [...this.#queue].filter(({ isDone }) => !isDone);
+    this.#queue.clear();
+    for (const operation of open) this.#queue.push(operation);
   }
 }

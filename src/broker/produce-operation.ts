@@ -3,7 +3,9 @@ import { keepable } from "../base/bytes.ts";
 import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../model/ids.ts";
 import { contentAt } from "../model/producer-table.ts";
-import { checkProducedBatch, isNumbered, producerAt, recordCountAt } from "../model/record-batch.ts";
+import { CLEANUP } from "../model/config-values.ts";
+import { keyFault } from "../model/record-keys.ts";
+import { type BatchFault, checkProducedBatch, isNumbered, producerAt, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
 import type { Deadline } from "../base/deadlines.ts";
@@ -77,11 +79,17 @@ export class ProduceOperation {
   abandon(error: ErrorName): void {
     for (const entry of this.#entries) {
       if (this.#answers[entry.index] !== undefined) continue;
-      if (entry.waiting === undefined) entry.onAnswer(entry, refused(error));
+      if (entry.waiting === undefined) this.#refuse(entry, error);
       else if (error === "REQUEST_TIMED_OUT" && entry.replica !== undefined) this.#expireEntry(entry, entry.replica);
       else entry.onAnswer(entry, { error, outcome: "unknown", baseOffset: undefined, message: null });
     }
-    if (this.acks === 0) this.#finish();
+    if (this.acks === 0 || this.#entries.length === 0) this.#finish();
+  }
+
+  /** Whatever still holds it, the bytes are on no account any more. */
+  #refuse(entry: ProduceEntry, error: ErrorName): void {
+    entry.onAnswer(entry, refused(error));
+    entry.releaseBatch();
   }
 
   #expire(): void {
@@ -108,15 +116,16 @@ export class ProduceOperation {
     const refusal = replica.core.produceRefusalOf(row.leaderEpoch, needsMinIsr && !isNumbered(batch));
     if (refusal !== undefined) return refused(refusal, refusal === "NOT_ENOUGH_REPLICAS" ? shortage(replica) : null);
     if (services.store.isLowOnSpace) return refused("STORAGE_FULL");
-    const { maxMessageBytes: maxBytes, segmentBytes } = replica.limits;
-    const fault = checkProducedBatch(batch, { maxBytes, segmentBytes, checksum: services.checksum });
-    if (fault !== undefined) {
-      if (fault.error === "CORRUPT_MESSAGE") services.metrics.corruptBatches.add(1);
-      return refused(fault.error, fault.message);
-    }
+    const { checksum, codecs } = services;
+    const { maxMessageBytes: maxBytes, segmentBytes, cleanupPolicy } = replica.limits;
+    const fault = checkProducedBatch(batch, { maxBytes, segmentBytes, checksum });
+    if (fault !== undefined) return this.#faulty(fault);
     const sequence = producerAt(batch, 0);
     const unwanted = producerRefusal(services, sequence, acks);
     if (unwanted !== undefined) return refused(unwanted.error, unwanted.message);
+    // Last, as it may cost most.
+    const keyless = (cleanupPolicy & CLEANUP.COMPACT) === 0 ? undefined : keyFault(batch, { codecs, maxBytes });
+    if (keyless !== undefined) return this.#faulty(keyless);
     entry.replica = replica;
     entry.batch = keepable(batch);
     const recordCount = recordCountAt(batch, 0);
@@ -127,6 +136,11 @@ export class ProduceOperation {
     services.replicas.step(replica, { kind: "produce", ...whom, recordCount, ...sequence, crc, isResent });
     this.#count(entry, sizeBytes, recordCount);
     return undefined;
+  }
+
+  #faulty({ error, message }: BatchFault): ProduceAnswer {
+    if (error === "CORRUPT_MESSAGE") this.#services.metrics.corruptBatches.add(1);
+    return refused(error, message);
   }
 
   #count({ index, isDuplicate }: ProduceEntry, sizeBytes: number, recordCount: number): void {
@@ -188,7 +202,7 @@ export class ProduceOperation {
       error: answer.error,
       outcome: answer.outcome,
       baseOffset: answer.baseOffset ?? -1,
-      logStartOffset: entry.replica?.log.startOffset ?? -1,
+      logStartOffset: entry.replica?.core.startOffset ?? -1,
       message: answer.message,
     };
   }

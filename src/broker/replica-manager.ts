@@ -2,9 +2,11 @@
 import { assert, assertNever } from "../base/assert.ts";
 import { Ring } from "../base/ring.ts";
 
-import { asOttlaError, type ErrorName, type OttlaError } from "../model/errors.ts";
+import { asOttlaError, type ErrorName, OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, Offset, TopicId } from "../model/ids.ts";
-import { assignOffsets } from "../model/record-batch.ts";
+import { buildToldProducers } from "../model/producer-records.ts";
+import { assignOffsets, stampAppendTime } from "../model/record-batch.ts";
+import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { Timers } from "../ports/timers.ts";
@@ -37,6 +39,7 @@ export interface ReplicaManagerEvents {
 export interface ReplicaManagerDeps {
   readonly clock: Clock;
   readonly timers: Timers;
+  readonly checksum: Checksum;
   readonly store: Pick<LogStore, "resetLog">;
   readonly events: ReplicaManagerEvents;
   readonly probe?: ReplicaProbe | undefined;
@@ -217,19 +220,39 @@ export class ReplicaManager implements StoreListener {
     this.load(replica);
   }
 
+  /** D-17: its log is whole again, with all that it had. */
+  repaired(replica: Replica): void {
+    if (replica.damage !== undefined) return;
+    this.#damaged.delete(replica);
+    this.load(replica);
+  }
+
   get #nowMs(): number {
     return this.#deps.clock.monoMs();
+  }
+
+  /** D-15: before the log of a replica that is led here begins there. `mayExpire`: false when the clock is not to be trusted. */
+  carryProducers(replica: Replica, toOffset: Offset, mayExpire: boolean): void {
+    this.step(replica, { kind: "carry-producers", toOffset, wallMs: this.#deps.clock.wallMs(), mayExpire });
   }
 
   /** Carries out what the core asks for; the verdict of a follower's fetch is given back. */
   step(replica: Replica, event: Event): FetchVerdict | undefined {
     assert(!replica.isStepping, `${event.kind} came while the effects of another event were carried out (D-34)`);
     replica.isStepping = true;
+    let verdict: FetchVerdict | undefined;
     try {
-      return this.#stepOnce(replica, event);
+      verdict = this.#stepOnce(replica, event);
     } finally {
       replica.isStepping = false;
     }
+    if (replica.startWaiters.size > 0) this.#tellStepped(replica);
+    return verdict;
+  }
+
+  /** A copy: who is told may leave, and step. In that step another one of the copy may be told, and have left: it is not told once more. */
+  #tellStepped(replica: Replica): void {
+    for (const waiter of [...replica.startWaiters]) if (replica.startWaiters.has(waiter)) waiter.onStepped(replica);
   }
 
   #stepOnce(replica: Replica, event: Event): FetchVerdict | undefined {
@@ -261,6 +284,10 @@ export class ReplicaManager implements StoreListener {
         if (this.#led.has(replica)) this.#streams?.onHighWatermark(replica);
         if (replica.waiters.size > 0) this.#wake(replica);
         return undefined;
+      case "append-told":
+        return this.#appendTold(replica, effect);
+      case "log-start":
+        return this.#advanceStart(replica, effect.startOffset);
       case "truncate":
         return this.#changeLog(replica, () => this.#truncate(replica, effect.toOffset));
       case "restart-log":
@@ -284,11 +311,45 @@ export class ReplicaManager implements StoreListener {
     const batch = entry.releaseBatch();
     const { endOffset } = replica.log;
     assert(effect.baseOffset === endOffset, `append at ${effect.baseOffset}, but the log ends at ${endOffset}`);
+    const { checksum, clock } = this.#deps;
+    if (replica.limits.isLogAppendTime) stampAppendTime(batch, clock.wallMs(), checksum);
     assignOffsets(batch, effect.baseOffset, effect.leaderEpoch);
     replica.acceptedBytes += batch.length;
     // A log that throws here leaves core and log at different ends: nothing may be served any more.
     this.#deps.events.guard(() => replica.log.append(batch, effect.lastOffset, effect.leaderEpoch));
     this.#deps.probe?.onAppended(replica, batch);
+  }
+
+  /** Also where produced batches find no room: what it lets go makes some. */
+  #appendTold(replica: Replica, effect: Extract<Effect, { kind: "append-told" }>): void {
+    const { told, baseOffset, leaderEpoch, wallMs } = effect;
+    assert(baseOffset === replica.log.endOffset, `append at ${baseOffset}, but the log ends elsewhere`);
+    const batch = buildToldProducers(told, wallMs, this.#deps.checksum);
+    assignOffsets(batch, baseOffset, leaderEpoch);
+    replica.acceptedBytes += batch.length;
+    this.#deps.events.guard(() => replica.log.append(batch, baseOffset, leaderEpoch));
+    this.#deps.probe?.onAppended(replica, batch);
+  }
+
+  /** Readers and followers are told at once; the core when it is durable (S-30). */
+  #advanceStart(replica: Replica, startOffset: Offset): void {
+    const { log } = replica;
+    const advanced = log.advanceStart(startOffset);
+    if (this.#led.has(replica)) this.#streams?.onLogStart(replica);
+    if (replica.waiters.size > 0) this.#wake(replica);
+    const isIts = (): boolean => !replica.isDropped && replica.log === log;
+    advanced.then(
+      () => {
+        if (isIts()) this.#guardedStep(replica, { kind: "start-durable", startOffset });
+      },
+      (thrown: unknown) => {
+        // A log that is damaged, gone or on a failed disk is told of elsewhere.
+        if (!(thrown instanceof OttlaError))
+          this.#deps.events.guard(() => {
+            throw thrown;
+          });
+      },
+    );
   }
 
   #appendFetched(replica: Replica, batches: readonly FetchedBatch<Uint8Array>[]): void {
@@ -374,6 +435,7 @@ export class ReplicaManager implements StoreListener {
     const replica = this.#byLog.get(log);
     if (replica === undefined) return;
     this.#damaged.add(replica);
+    this.#deps.probe?.onDamaged(replica);
     const { guard, onUnusable } = this.#deps.events;
     guard(() => onUnusable(replica, undefined));
   }
@@ -417,6 +479,7 @@ export class ReplicaManager implements StoreListener {
 }
 
 function sameLimits(left: TopicLimits, right: TopicLimits): boolean {
+  if (left === right) return true;
   return (Object.keys(left) as (keyof TopicLimits)[]).every((key) => left[key] === right[key]);
 }
 

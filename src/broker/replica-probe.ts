@@ -12,6 +12,8 @@ export interface ReplicaProbe {
     event: PartitionEvent<ProduceEntry>,
     effects: readonly PartitionEffect<ProduceEntry>[],
   ): void;
+  /** Its log was found to be damaged, perhaps while the core had no role and hears nothing of it. */
+  onDamaged(replica: Replica): void;
   /** One whole batch with its final offsets and epoch is handed to the log, whether it came from a producer or from the leader. */
   onAppended(replica: Replica, batch: Uint8Array): void;
   /** The replica is not hosted here any more, or its log is dropped. */

@@ -43,6 +43,11 @@ export interface HighWatermarkWaiter {
   onMoved(replica: Replica): void;
 }
 
+/** Who waits for the log start here, or on the followers, or for what has to come before it is raised. */
+export interface LogStartWaiter {
+  onStepped(replica: Replica): void;
+}
+
 export class Replica {
   readonly topicName: string;
   /** Another one after the log was dropped and begun anew: never kept over a turn. */
@@ -60,6 +65,8 @@ export class Replica {
   /** The effects of an event are being carried out: the next event comes after them. */
   isStepping = false;
   readonly waiters = new Set<HighWatermarkWaiter>();
+  /** Looked at after each step: of few, for seconds. */
+  readonly startWaiters = new Set<LogStartWaiter>();
   /** Bytes ever accepted here: how much may have come since a reader looked. */
   acceptedBytes = 0;
   /** True while its wake-up of this turn is pending. */

@@ -64,8 +64,9 @@ export class Request<K extends ApiKey> {
     return this.header.deadlineMs > 0 && nowMs >= this.receivedMs + this.header.deadlineMs;
   }
 
-  respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = []): void {
-    if (this.#send(response, bodies, false)) this.#finish(undefined);
+  /** `onTaken`: as Connection.send has it, of the bodies. */
+  respond(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[] = [], onTaken?: () => void): void {
+    if (this.#send(response, { bodies, more: false, onTaken })) this.#finish(undefined);
   }
 
   /** Answers with a payload that `encodePayload` has made. */
@@ -79,8 +80,8 @@ export class Request<K extends ApiKey> {
   }
 
   /** A part of an answer of which more follows, unless the request is done after it. */
-  respondPart(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[]): void {
-    this.#send(response, bodies, true);
+  respondPart(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], onTaken?: () => void): void {
+    this.#send(response, { bodies, more: true, onTaken });
   }
 
   /** The request as a whole failed. */
@@ -105,7 +106,15 @@ export class Request<K extends ApiKey> {
   }
 
   /** False: it could not be encoded, and the request has failed. */
-  #send(response: ApiTypes[K]["response"], bodies: readonly Uint8Array[], more: boolean): boolean {
+  #send(
+    response: ApiTypes[K]["response"],
+    part: {
+      readonly bodies: readonly Uint8Array[];
+      readonly more: boolean;
+      readonly onTaken: (() => void) | undefined;
+    },
+  ): boolean {
+    const { bodies, more, onTaken } = part;
     assert(!this.#isDone, "a request is answered once");
     const { api, version, correlationId } = this.header;
     let messages: Uint8Array[];
@@ -117,7 +126,7 @@ export class Request<K extends ApiKey> {
       this.fail(thrown.code, thrown.message);
       return false;
     }
-    this.connection.send(messages);
+    this.connection.send(messages, onTaken);
     return true;
   }
 

@@ -5,6 +5,7 @@ import type { BrokerConfig } from "../model/config.ts";
 import type { NodeId, Uuid } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Codecs } from "../ports/codecs.ts";
 import type { Entropy } from "../ports/entropy.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { LogStore } from "../storage/types.ts";
@@ -18,6 +19,7 @@ import type { BrokerMetrics } from "./metrics.ts";
 import type { ProduceIntake } from "./produce-intake.ts";
 import type { ProducerIdSource } from "./producer-ids.ts";
 import type { HostedQuorum } from "./quorum/types.ts";
+import type { ReadLanes } from "./read-lanes.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
 import type { Replication } from "./replication/replication.ts";
 import type { ScanGate } from "./scan-gate.ts";
@@ -49,6 +51,8 @@ export interface NodeServices {
 export interface Services extends NodeServices {
   readonly entropy: Entropy;
   readonly checksum: Checksum;
+  /** All of them: a compacted topic takes what is compressed in any way, and looks for keys in it. */
+  readonly codecs: Codecs;
   readonly deadlines: Deadlines;
   readonly store: LogStore;
   readonly quorum: HostedQuorum;
@@ -60,6 +64,7 @@ export interface Services extends NodeServices {
   readonly replication: Replication;
   readonly intake: ProduceIntake;
   readonly purgatory: FetchPurgatory;
+  readonly readLanes: ReadLanes;
   readonly metadataAnswers: MetadataAnswers;
   /** Runs the work in a later turn. */
   readonly defer: (work: () => void) => void;

@@ -7,6 +7,7 @@ import { parseVoters, type VoterAddress } from "../model/quorum-voters.ts";
 import type { CoreSettings } from "../replication/types.ts";
 import { openLogStore } from "../storage/log-store.ts";
 import { openRaftStore } from "../storage/raft-store.ts";
+import type { RaftStore } from "../storage/raft-types.ts";
 import type { LogStore, StorageConfig, StorageDeps } from "../storage/types.ts";
 import { openQuorum } from "./quorum/quorum.ts";
 import type { HostedQuorum } from "./quorum/types.ts";
@@ -58,6 +59,13 @@ export function storageConfigOf(config: BrokerConfig): StorageConfig {
     diskLowSpaceBytes: config["disk.low.space.bytes"],
     diskReserveBytes: config["disk.reserve.bytes"],
     openFilesMax: config["open.files.max"],
+    maintenance: {
+      cleanerBackoffMs: config["log.cleaner.backoff.ms"],
+      cleanerDedupeBytes: config["log.cleaner.dedupe.buffer.size"],
+      cleanerBytesPerSecond: config["log.cleaner.io.max.bytes.per.second"],
+      scrubPeriodMs: config["log.scrub.period.ms"],
+      scrubBytesPerSecond: config["log.scrub.io.max.bytes.per.second"],
+    },
   };
 }
 
@@ -66,6 +74,7 @@ export function coreSettingsOf(config: BrokerConfig): CoreSettings {
     self: toNodeId(config["node.id"]),
     lagMaxMs: config["replica.lag.time.max.ms"],
     backoffMs: config["replica.fetch.backoff.ms"],
+    producerExpirationMs: config["producer.id.expiration.ms"],
   };
 }
 
@@ -77,7 +86,12 @@ export function openStore(deps: BrokerDeps, config: BrokerConfig): Promise<LogSt
 export async function openHostedQuorum(
   deps: BrokerDeps,
   config: BrokerConfig,
-  own: { readonly store: LogStore; readonly address: string },
+  own: {
+    readonly store: LogStore;
+    readonly address: string;
+    /** A quorum that is closed may have been given up before its store was: the lock of the directory has to outlast that. */
+    readonly onOpened: (store: RaftStore) => void;
+  },
 ): Promise<HostedQuorum> {
   const directory = `${config["data.dir"]}/metadata`;
   const { nodeId, directoryId } = own.store.identity;
@@ -86,6 +100,7 @@ export async function openHostedQuorum(
     segmentBytes: METADATA_SEGMENT_BYTES,
     owner: { nodeId, directoryId },
   });
+  own.onOpened(raftStore);
   const { clock, timers, entropy, rng, transport, probe, raftSettings } = deps;
   const clusterId = clusterIdOf(config);
   const opening = openQuorum(

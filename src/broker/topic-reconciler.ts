@@ -11,7 +11,7 @@ import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import type { LogStore, ReplicaLog } from "../storage/types.ts";
 import { affectedBy, EVERYTHING, WHOLE } from "./affected-partitions.ts";
-import { logSpecOf, type TopicDefaults, topicLimitsOf } from "./effective-configs.ts";
+import { logSpecOf, type TopicDefaults, TopicLimitsTable } from "./effective-configs.ts";
 import type { Applied } from "./quorum/types.ts";
 import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
@@ -41,6 +41,8 @@ export interface ReconcilerDeps {
   /** The controller has committed that the replica holds nothing to count on: before that it may not go. */
   readonly isDamageKnown: (topicId: TopicId, partition: number) => boolean;
   readonly damageEnded: (topicId: TopicId, partition: number) => void;
+  /** ReplicaRepair.repair */
+  readonly repair: (replica: Replica, partition: PartitionImage) => Promise<boolean>;
 }
 
 interface Place {
@@ -55,14 +57,24 @@ interface Failure {
 
 type Task = () => Promise<unknown>;
 
+interface Work {
+  readonly ended: Promise<void>;
+  /** At the latest when it ended. */
+  readonly settled: Promise<void>;
+  /** What is left to do is to end damage: nobody waits for that but who stops, or drops the topic. */
+  readonly settle: () => void;
+}
+
 export class TopicReconciler {
   readonly #deps: ReconcilerDeps;
   readonly #self: SelfIdentity;
-  readonly #defaults: TopicDefaults;
+  readonly #limits: TopicLimitsTable;
   readonly #logGate = new Gate(LOGS_AT_ONCE);
+  /** One of its own: a repair may take minutes, and logs are made and dropped meanwhile. */
+  readonly #damageGate = new Gate(LOGS_AT_ONCE);
   readonly #epochGate = new Gate(EPOCHS_AT_ONCE);
   /** Work under way: partitions by topic and index, and topics that are being dropped. */
-  readonly #works = new Map<TopicId, Map<number | typeof DROP, Promise<void>>>();
+  readonly #works = new Map<TopicId, Map<number | typeof DROP, Work>>();
   /** By topic name: no log of a new topic of that name is made before it has ended. */
   readonly #drops = new Map<string, Promise<void>>();
   /** What is tried again, and why. */
@@ -76,7 +88,7 @@ export class TopicReconciler {
   constructor(deps: ReconcilerDeps, self: SelfIdentity, defaults: TopicDefaults) {
     this.#deps = deps;
     this.#self = self;
-    this.#defaults = defaults;
+    this.#limits = new TopicLimitsTable(defaults);
   }
 
   /**
@@ -118,13 +130,17 @@ export class TopicReconciler {
   /** Resolves when the topic's logs are as the metadata of now says, or with why they are not (it is tried again). Never rejects. */
   async reconcile(topicId: TopicId): Promise<OttlaError | undefined> {
     this.#topic(topicId);
-    await Promise.all(this.#worksOf(topicId));
+    await Promise.all(Array.from(this.#works.get(topicId)?.values() ?? [], ({ settled }) => settled));
     return this.failureOf(topicId);
   }
 
-  /** Resolves when everything that was applied so far has had its effect, or has failed and is tried again. */
+  /** Resolves when everything that was applied so far has had its effect, or has failed and is tried again. Damage ends later. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#works.values()].flatMap((works) => [...works.values()]));
+    await Promise.all(this.#allWorks.map(({ settled }) => settled));
+  }
+
+  get #allWorks(): Work[] {
+    return [...this.#works.values()].flatMap((works) => [...works.values()]);
   }
 
   /** Tries again what failed: there may be room now. */
@@ -166,7 +182,7 @@ export class TopicReconciler {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#retry?.cancel();
-    await this.settled();
+    await Promise.all(this.#allWorks.map(({ ended }) => ended));
   }
 
   /** Deletes before creates: a name may have been given anew (R-67). */
@@ -206,7 +222,7 @@ export class TopicReconciler {
   /** Its producers are answered and its readers look again in the turn in which it was applied, however much is under way. */
   #applyTo(replica: Replica, { topic, partition }: Place): void {
     const { replicas } = this.#deps;
-    replicas.configure(replica, topicLimitsOf(this.#deps.image(), topic, this.#defaults));
+    replicas.configure(replica, this.#limits.of(this.#deps.image(), topic));
     const role = this.#roleOf(replica, partition);
     if (this.#isIn(replica, role.kind, partition)) {
       const { record } = replica;
@@ -233,19 +249,20 @@ export class TopicReconciler {
     return replica.busy === undefined && this.#works.get(topicId)?.has(partition) !== true;
   }
 
-  #worksOf(topicId: TopicId): Iterable<Promise<void>> {
-    return this.#works.get(topicId)?.values() ?? [];
-  }
-
   #begin(topicId: TopicId, what: number | typeof DROP, work: () => Promise<void>): void {
-    const works = this.#works.get(topicId) ?? new Map<number | typeof DROP, Promise<void>>();
+    const works = this.#works.get(topicId) ?? new Map<number | typeof DROP, Work>();
     if (this.#isStopped || works.has(what)) return;
     this.#works.set(topicId, works);
     // In a later turn: `work` may find nothing to do, and ends at once then.
-    const working = Promise.resolve()
+    const ended = Promise.resolve()
       .then(work)
       .catch((thrown: unknown) => this.#deps.onDefect(thrown));
-    works.set(what, working);
+    let settle = (): void => undefined;
+    const settled = new Promise<void>((resolve) => {
+      settle = resolve;
+    });
+    works.set(what, { ended, settled, settle });
+    void ended.then(settle);
   }
 
   /** In the turn of the last look: whatever is applied after it begins work of its own. */
@@ -281,9 +298,7 @@ export class TopicReconciler {
     const { partition } = place;
     const role = this.#roleOf(replica, partition);
     if (this.#isIn(replica, role.kind, partition)) {
-      return this.#mayFetchAnew(replica, partition)
-        ? () => this.#logGate.run(() => this.#fetchAnew(replica))
-        : undefined;
+      return this.#mayFetchAnew(replica, partition) ? () => this.#endDamageInTurn(replica) : undefined;
     }
     const { busy } = replica;
     if (busy !== undefined) return () => busy;
@@ -325,7 +340,7 @@ export class TopicReconciler {
     failpoint("partition-created");
     const now = this.#place(topicId, index);
     if (now === undefined) return;
-    const replica = replicas.open(log, topicLimitsOf(this.#deps.image(), now.topic, this.#defaults));
+    const replica = replicas.open(log, this.#limits.of(this.#deps.image(), now.topic));
     if (replica.damage !== undefined) this.#deps.onNews();
   }
 
@@ -376,13 +391,26 @@ export class TopicReconciler {
     replicas.lead(replica, partition);
   }
 
+  #endDamageInTurn(replica: Replica): Promise<void> {
+    const { topicId, partition } = replica.log;
+    this.#works.get(topicId)?.get(partition)?.settle();
+    return this.#damageGate.run(() => this.#endDamage(replica));
+  }
+
   /** D-17 */
-  async #fetchAnew(replica: Replica): Promise<void> {
+  async #endDamage(replica: Replica): Promise<void> {
     const { replicas, logger } = this.#deps;
     const { topicName, damage: reason, log } = replica;
     const place = this.#place(log.topicId, log.partition);
     // What was waited for may have changed it.
     if (place === undefined || replica.isDropped || !this.#mayFetchAnew(replica, place.partition)) return;
+    if (await this.#deps.repair(replica, place.partition)) {
+      if (!replica.isDropped) replicas.repaired(replica);
+      this.#deps.damageEnded(log.topicId, log.partition);
+      return;
+    }
+    const now = this.#place(log.topicId, log.partition);
+    if (now === undefined || replica.isDropped || !this.#mayFetchAnew(replica, now.partition)) return;
     logger.warn("replica_dropped_to_fetch_anew", { topic: topicName, partition: log.partition, reason });
     try {
       await replicas.fetchAnew(replica);
@@ -407,16 +435,19 @@ export class TopicReconciler {
   }
 
   #drop(topicId: TopicId): void {
-    this.#deps.replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
+    const { replicas } = this.#deps;
+    // A log that begins anew is not found before it is there: it is dropped then.
+    const changing = Promise.all(Array.from(replicas.ofTopic(topicId), ({ busy }) => busy));
+    replicas.drop(topicId, "UNKNOWN_TOPIC_OR_PARTITION");
     this.#failed.delete(topicId);
-    this.#begin(topicId, DROP, () => this.#dropLogs(topicId));
+    this.#begin(topicId, DROP, () => this.#dropLogs(topicId, changing));
   }
 
-  async #dropLogs(topicId: TopicId): Promise<void> {
+  async #dropLogs(topicId: TopicId, changing: Promise<unknown>): Promise<void> {
     const image = this.#deps.image();
     const name = (image.topic(topicId) ?? image.tombstone(topicId) ?? { name: this.#logsOf(topicId)[0]?.topic }).name;
     const before = name === undefined ? undefined : this.#drops.get(name);
-    const dropping = Promise.resolve(before).then(() => this.#deleteAll(topicId));
+    const dropping = Promise.all([before, changing]).then(() => this.#deleteAll(topicId));
     if (name !== undefined) this.#drops.set(name, dropping);
     await dropping;
     if (name !== undefined && this.#drops.get(name) === dropping) this.#drops.delete(name);
@@ -428,7 +459,7 @@ export class TopicReconciler {
     const { store, onNews } = this.#deps;
     // A log that is being made comes first; its work finds that it is not wanted any more.
     const works = this.#works.get(topicId) ?? [];
-    await Promise.all(Array.from(works, ([what, work]) => (what === DROP ? undefined : work)));
+    await Promise.all(Array.from(works, ([what, { ended }]) => (what === DROP ? undefined : ended)));
     try {
       await Promise.all(this.#logsOf(topicId).map((log) => this.#logGate.run(() => store.deleteLog(log))));
     } catch (thrown) {

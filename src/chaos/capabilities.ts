@@ -1,15 +1,14 @@
 // What can be injected on this machine. Each probe really tries, and says why when it cannot.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { distDirectory } from "./build.ts";
+import { noSwitches } from "./build.ts";
 import type { NodeMount } from "./cluster-types.ts";
 import { noNetworks } from "./faults/network-place.ts";
 import { processState } from "./faults/pause.ts";
-import { noFailpoints } from "./faults/failpoint.ts";
 import { mountFor } from "./mounts.ts";
 import { prepareShim } from "./shim/setup.ts";
 
@@ -54,8 +53,8 @@ const PROBES: Readonly<Record<CapabilityName, Probe>> = {
   "loop file system": { says: "small file systems on an image", missing: (directory) => noMount(directory, "loop") },
   "file size limit": { says: "writes that fail with EFBIG", missing: () => noLimit("--fsize=1048576") },
   "descriptor limit": { says: "open that fails with EMFILE", missing: () => noLimit("--nofile=64") },
-  failpoints: { says: "a crash between two steps of a write", missing: noFailpoints },
-  "planted bugs": { says: "the self-test's broken builds", missing: noPlantedBugs },
+  failpoints: { says: "a crash between two steps of a write", missing: noSwitches },
+  "planted bugs": { says: "the self-test's broken builds", missing: noSwitches },
 };
 
 export async function probeCapabilities(): Promise<Capabilities> {
@@ -135,10 +134,4 @@ function noLimit(flag: string): string | undefined {
   const run = spawnSync("prlimit", [flag, "true"], { encoding: "utf8" });
   if (run.error !== undefined) return `prlimit: ${run.error.message}`;
   return run.status === 0 ? undefined : run.stderr.trim();
-}
-
-/** The published build has its planted bugs taken out. */
-function noPlantedBugs(): string | undefined {
-  const text = readFileSync(join(distDirectory(), "replication", "leader.js"), "utf8");
-  return /\bmutant\("/.test(text) ? undefined : "this build has none (it is a published one)";
 }

@@ -96,6 +96,7 @@ const STRIKES: readonly Strike[] = [
   ["reset", "leader"],
   ["half-close", "follower"],
   ["corrupt-segment", "follower", "leader"],
+  ["corrupt-cold", "leader", "follower"],
   ["corrupt-journal", "one"],
   ["lose-caches", "one"],
   ["corrupt-slot", "one"],

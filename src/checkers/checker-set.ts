@@ -3,6 +3,7 @@ import { FaultAtlas, type HomeOf } from "./fault-atlas.ts";
 import { type ClientVerdict, type HistoryEvent, partitionName } from "./history.ts";
 import { BoundedChecker } from "./bounded.ts";
 import type { Checker, Violation } from "./checker.ts";
+import { CompactionChecker } from "./compaction.ts";
 import { CommittedUniquenessChecker } from "./committed-uniqueness.ts";
 import { ContiguousOffsetsChecker } from "./contiguous-offsets.ts";
 import { DurabilityChecker } from "./durability.ts";
@@ -32,6 +33,7 @@ export class CheckerSet {
       new DurableTruthChecker(),
       new CommittedUniquenessChecker(),
       new ContiguousOffsetsChecker(),
+      new CompactionChecker(),
       new ReadBoundsChecker(),
       new MonotonicEndChecker(),
       new NoPhantomChecker(),

@@ -20,6 +20,10 @@ export interface SendInvoked {
   readonly isNumbered?: boolean;
   /** Of a producer with a name. A later life of the name has fenced the ones before (24). */
   readonly named?: { readonly name: string; readonly life: number };
+  /** In a topic that may be compacted: the last record of each key stays. */
+  readonly key?: string;
+  /** It has no value: it may go, and takes what its key had before with it. */
+  readonly isTombstone?: boolean;
 }
 
 export interface SendEnded {
@@ -151,6 +155,24 @@ export interface ProduceAcknowledged {
   readonly node: string;
 }
 
+/** A topic is about to be created, and records may go from it one by one. */
+export interface TopicCompacted {
+  readonly type: "topic compacted";
+  readonly timeMs: number;
+  readonly topic: string;
+}
+
+/** A leader appended a batch that readers are not given: its offsets are missing in what they read. */
+export interface ControlAppended {
+  readonly type: "control";
+  readonly timeMs: number;
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  /** Inclusive. */
+  readonly lastOffset: number;
+}
+
 export interface TopicDeleted {
   readonly type: "topic deleting";
   readonly timeMs: number;
@@ -195,6 +217,8 @@ export type HistoryEvent =
   | StartRefused
   | ProduceAcknowledged
   | TopicDeleted
+  | TopicCompacted
+  | ControlAppended
   | ClientVerdict
   | BudgetObserved
   | MetadataEvent;

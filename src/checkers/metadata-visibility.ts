@@ -161,6 +161,10 @@ export class MetadataVisibilityChecker implements Checker {
     return invokedMs >= Math.max(healedMs, changedMs) + this.#visibleWithinMs;
   }
 
+  #areAllWhole({ invokedMs }: MetadataSeen): boolean {
+    return invokedMs >= (this.#lastHealed?.timeMs ?? Infinity) + this.#visibleWithinMs;
+  }
+
   /** Without an answer of each node that was mended at last nothing is proved. */
   #notAsked(): Violation | undefined {
     const { timeMs, nodes } = this.#lastHealed ?? { timeMs: 0, nodes: [] };
@@ -197,7 +201,9 @@ export class MetadataVisibilityChecker implements Checker {
       const ids = new Set(met.map(({ topicId }) => topicId));
       for (const answer of this.#lateAnswers(endedMs)) {
         const shown = answer.topics.find((each) => each.topic === topic);
-        if (shown !== undefined && ids.has(shown.topicId))
+        // A deletion ends when each replica has said that its log is gone, also those on nodes that are mended last.
+        const isWaiting = shown?.isDeleting === true && !this.#areAllWhole(answer);
+        if (shown !== undefined && ids.has(shown.topicId) && !isWaiting)
           return broken(`${topic} was deleted, but node ${answer.node} still shows ${textOf(shown)}`);
       }
     }

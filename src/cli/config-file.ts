@@ -2,8 +2,8 @@
 // its place (file and line), what the key takes, and the nearest known key.
 import { readFileSync } from "node:fs";
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
-import { z } from "zod";
-import { type BrokerConfig, brokerConfigSchema } from "../model/config.ts";
+import { type BrokerConfig, brokerConfigKeys } from "../model/config.ts";
+import { checkedConfig, type ConfigKey, takenBy } from "../model/config-keys.ts";
 import { OttlaError } from "../model/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { parsePair } from "./values.ts";
@@ -20,7 +20,8 @@ export interface EffectiveConfig {
   readonly origins: Readonly<Record<string, string>>;
 }
 
-export const KNOWN_KEYS: readonly string[] = Object.keys(brokerConfigSchema.shape);
+const KEYS: Readonly<Record<string, ConfigKey>> = brokerConfigKeys;
+export const KNOWN_KEYS: readonly string[] = Object.keys(KEYS);
 
 export function configError(message: string, hint?: string): OttlaError {
   return new OttlaError("CONFIG_UNREADABLE", message, hint === undefined ? {} : { hint });
@@ -149,10 +150,11 @@ export function resolveConfig(layers: readonly Settings[]): EffectiveConfig {
   const merged = new Map<string, Setting>();
   for (const layer of layers) for (const [key, setting] of layer) merged.set(key, setting);
   for (const [key, { origin }] of merged) if (!KNOWN_KEYS.includes(key)) throw unknownKey(key, origin, KNOWN_KEYS);
-  const result = brokerConfigSchema.safeParse(Object.fromEntries([...merged].map(([key, { value }]) => [key, value])));
-  if (!result.success) throw invalidValues(result.error, merged);
+  const given = Object.fromEntries([...merged].map(([key, { value }]) => [key, value]));
+  const checked = checkedConfig(brokerConfigKeys, given);
+  if (checked.kind === "invalid") throw invalidValues(checked.names, merged);
   const origins = Object.fromEntries(KNOWN_KEYS.map((key) => [key, merged.get(key)?.origin ?? "default"]));
-  return { config: result.data, origins };
+  return { config: checked.config, origins };
 }
 
 export function unknownKey(key: string, origin: string, known: readonly string[]): OttlaError {
@@ -162,43 +164,20 @@ export function unknownKey(key: string, origin: string, known: readonly string[]
   return configError(`${origin}: unknown key "${key}"`, hint);
 }
 
-function invalidValues(error: z.ZodError, merged: Settings): OttlaError {
-  const keys = [...new Set(error.issues.map((issue) => String(issue.path[0] ?? "")))];
+function invalidValues(keys: readonly string[], merged: Settings): OttlaError {
   return configError(keys.map((key) => faultOf(key, merged.get(key))).join("; "), hintFor(keys[0] ?? ""));
 }
 
 function faultOf(key: string, setting: Setting | undefined): string {
   if (setting === undefined) return `"${key}" is missing`;
-  return `${setting.origin}: "${key}" takes ${takes(key)}, not ${JSON.stringify(setting.value)}`;
+  const known = KEYS[key];
+  const takes = known === undefined ? "nothing" : takenBy(known);
+  return `${setting.origin}: "${key}" takes ${takes}, not ${JSON.stringify(setting.value)}`;
 }
 
 function hintFor(key: string): string {
   if (key === "node.id" || key === "data.dir") {
     return `give --${key.replace(".", "-")}, -X ${key}=..., ${environmentName(key)} or a configuration file with -c`;
   }
-  return describe(key).description ?? "";
-}
-
-interface KeySchema {
-  readonly type?: string;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly description?: string;
-}
-
-function describe(key: string): KeySchema {
-  const schema = z.toJSONSchema(brokerConfigSchema, { io: "output", unrepresentable: "any" });
-  return (schema.properties?.[key] ?? {}) as KeySchema;
-}
-
-function takes(key: string): string {
-  const { type, minimum, maximum, description = "" } = describe(key);
-  if (key === "controller.quorum.voters") return "1@host:port,2@host:port,...";
-  if (type !== "integer") return key.includes("listeners") ? "ws://host:port" : "a text that is not empty";
-  const unit = description.endsWith("Bytes.")
-    ? " bytes (also 64MiB)"
-    : description.endsWith("Milliseconds.")
-      ? " ms (also 5s)"
-      : "";
-  return `an integer ${minimum} to ${maximum}${unit}`;
+  return KEYS[key]?.about ?? "";
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { entryPoint } from "../platform/package-files.ts";
 import type { NodePlan } from "./cluster-file.ts";
 import type { Failure } from "./failure.ts";
 import type { FromNode, ToNode } from "./ipc.ts";
@@ -54,7 +54,7 @@ export class NodeChild {
     const log = openSync(stderrLogOf(plan.logFile), "a");
     // Detached: the terminal's Ctrl-C must reach the launcher only, which then stops its nodes in order.
     const stdio = ["ignore", log, log, "ipc"] as const;
-    this.#process = fork(entryPath(), [], {
+    this.#process = fork(entryPoint("cli/node-process"), [], {
       detached: true,
       stdio: [...stdio],
       execArgv: [...process.execArgv, ...NODE_HEAP],
@@ -101,10 +101,4 @@ export class NodeChild {
   kill(): void {
     this.#process.kill("SIGKILL");
   }
-}
-
-/** The built file, or the source when the CLI itself runs from source. */
-function entryPath(): string {
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  return fileURLToPath(new URL(`./node-process.${extension}`, import.meta.url));
 }

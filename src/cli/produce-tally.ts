@@ -9,6 +9,7 @@ import { counted, humanBytes } from "./values.ts";
 const CLEAR_LINE = "\r\u001b[2K";
 const GONE: readonly ErrorName[] = ["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"];
 const TOLD_MAX = 10;
+const KEYLESS_HINT = "give each record a key: with -K : it is what is before the first colon of a line";
 const PROGRESS_TERMINAL_MS = 500;
 const PROGRESS_FILE_MS = 10_000;
 
@@ -28,13 +29,15 @@ export class ProduceTally {
   #progress: NodeJS.Timeout | undefined;
   #readRecords = 0;
   #readBytes = 0;
-  #oversizedBytes = 0;
+  /** Of lines that were not sent. */
+  #unsentBytes = 0;
   /** Acknowledged, or sent where nothing is answered. */
   #doneRecords = 0;
   #failedRecords = 0;
   #unknownRecords = 0;
   #unknownBatches = 0;
   #oversizedLines = 0;
+  #keylessLines = 0;
   #isHopeless = false;
   #isTopicGone = false;
 
@@ -84,10 +87,20 @@ export class ProduceTally {
   oversized(lineNumber: number, sizeBytes: number): void {
     this.read(sizeBytes);
     this.#oversizedLines++;
-    this.#oversizedBytes += sizeBytes;
+    this.#unsentBytes += sizeBytes;
     if (this.#oversizedLines <= TOLD_MAX)
       this.#say(`line ${lineNumber} is longer than the topic's max.message.bytes: not sent`);
     if (this.#oversizedLines === TOLD_MAX + 1) this.#say("further long lines are only counted");
+  }
+
+  /** Read like every line, but not sent: a compacted topic takes none. */
+  keyless(lineNumber: number, sizeBytes: number): void {
+    this.read(sizeBytes);
+    this.#keylessLines++;
+    this.#unsentBytes += sizeBytes;
+    const why = "has no key, and cleanup.policy of the topic has compact: not sent";
+    if (this.#keylessLines <= TOLD_MAX) this.#say(`line ${lineNumber} ${why}`, KEYLESS_HINT);
+    if (this.#keylessLines === TOLD_MAX + 1) this.#say("further lines without a key are only counted");
   }
 
   onBatch(report: BatchReport): void {
@@ -169,10 +182,11 @@ export class ProduceTally {
       recordsNotAppended: this.#failedRecords,
       recordsUnknown: this.#unknownRecords,
       linesTooLong: this.#oversizedLines,
+      linesWithoutKey: this.#keylessLines,
       bytesRead: this.#readBytes,
       seconds: Number(seconds.toFixed(3)),
       recordsPerSecond: Math.round(this.#doneRecords / seconds),
-      bytesPerSecond: Math.round((this.#readBytes - this.#oversizedBytes) / seconds),
+      bytesPerSecond: Math.round((this.#readBytes - this.#unsentBytes) / seconds),
       batchLatencyP50Ms: this.#percentileMs(50),
       batchLatencyP99Ms: this.#percentileMs(99),
       errors: Object.fromEntries(this.#errors),
@@ -207,6 +221,9 @@ export class ProduceTally {
     }
     const lines = this.#oversizedLines;
     if (lines > 0) this.#output.note(`${counted(lines, "line")} ${lines === 1 ? "was" : "were"} too long and not sent`);
+    const keyless = this.#keylessLines;
+    if (keyless > 0)
+      this.#output.note(`${counted(keyless, "line")} had no key and ${keyless === 1 ? "was" : "were"} not sent`);
     for (const [code, count] of this.#errors) this.#output.note(`${code}: ${counted(count, "record")}`);
   }
 }

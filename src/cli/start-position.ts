@@ -2,22 +2,22 @@
 import type { StartPosition } from "../client/types.ts";
 import { parseDuration, UsageError } from "./values.ts";
 
-const TAKES = "-o takes start, end, an offset, -N (the last N), or @time: milliseconds, an ISO date or @-1h";
+const TAKES = "takes start, end, an offset, -N (the last N), or @time: milliseconds, an ISO date or @-1h";
 
-export function parseStartPosition(text: string, nowMs: number): StartPosition {
+export function parseStartPosition(text: string, nowMs: number, flag = "-o"): StartPosition {
   if (text === "start" || text === "beginning" || text === "earliest") return "start";
   if (text === "end" || text === "latest") return "end";
-  if (text.startsWith("@")) return { timestamp: parseTime(text.slice(1), nowMs) };
+  if (text.startsWith("@")) return { timestamp: parseTime(text.slice(1), nowMs, flag) };
   const value = /^-?\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!Number.isSafeInteger(value)) throw new UsageError(`${TAKES}; not "${text}"`);
+  if (!Number.isSafeInteger(value)) throw new UsageError(`${flag} ${TAKES}; not "${text}"`);
   return text.startsWith("-") ? { fromEnd: -value } : { offset: value };
 }
 
-function parseTime(text: string, nowMs: number): number {
+function parseTime(text: string, nowMs: number, flag: string): number {
   if (text === "now") return nowMs;
-  if (text.startsWith("-")) return Math.max(0, nowMs - parseDuration(text.slice(1), "-o @-"));
+  if (text.startsWith("-")) return Math.max(0, nowMs - parseDuration(text.slice(1), `${flag} @-`));
   if (/^\d{1,16}$/.test(text)) return Number(text);
   const parsed = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(parsed)) throw new UsageError(`${TAKES}; not "@${text}"`);
+  if (Number.isNaN(parsed)) throw new UsageError(`${flag} ${TAKES}; not "@${text}"`);
   return parsed;
 }

@@ -1,17 +1,6 @@
 // Reading of flag values: integers, sizes (64MiB), durations (5s), addresses, key=value pairs; and the nearest known word to a wrong one.
 
-const KiB = 1024;
-const SIZE_UNITS: Readonly<Record<string, number>> = {
-  "": 1,
-  B: 1,
-  KiB,
-  MiB: KiB ** 2,
-  GiB: KiB ** 3,
-  kB: 1e3,
-  MB: 1e6,
-  GB: 1e9,
-};
-const DURATION_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+import { SIZE_UNITS, TIME_UNITS, unitsValue } from "../model/config-values.ts";
 
 /** A flag, argument or value that cannot be used: exit code 2. */
 export class UsageError extends Error {
@@ -22,14 +11,6 @@ export class UsageError extends Error {
     super(message);
     this.hint = hint;
   }
-}
-
-function scaled(text: string, units: Readonly<Record<string, number>>): number | undefined {
-  const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim());
-  const unit = match?.[2] ?? "";
-  const factor = Object.hasOwn(units, unit) ? units[unit] : undefined;
-  if (match === null || factor === undefined) return undefined;
-  return Math.round(Number(match[1]) * factor);
 }
 
 export function parseInteger(
@@ -45,14 +26,14 @@ export function parseInteger(
 }
 
 export function parseSize(text: string, what: string): number {
-  const value = scaled(text, SIZE_UNITS);
+  const value = unitsValue(SIZE_UNITS, text);
   if (value === undefined) throw new UsageError(`${what} takes a size such as 65536, 64KiB or 1MB, not "${text}"`);
   return value;
 }
 
 /** Milliseconds; a bare number is in `bareUnit`. */
 export function parseDuration(text: string, what: string, bareUnit: "ms" | "s" = "ms"): number {
-  const value = scaled(text, { ...DURATION_UNITS, "": DURATION_UNITS[bareUnit] ?? 1 });
+  const value = unitsValue({ ...TIME_UNITS, "": TIME_UNITS[bareUnit] ?? 1 }, text);
   if (value === undefined) throw new UsageError(`${what} takes a duration such as 500ms, 10s or 1h, not "${text}"`);
   return value;
 }

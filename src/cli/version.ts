@@ -1,8 +1,9 @@
 // The version of this build, from package.json beside dist/ and src/.
 import { readFileSync } from "node:fs";
+import { packageFile } from "../platform/package-files.ts";
 
 function readVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  const text = readFileSync(packageFile("package.json"), "utf8");
   return (JSON.parse(text) as { readonly version: string }).version;
 }
 

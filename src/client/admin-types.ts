@@ -1,6 +1,7 @@
 // The public types of an admin: topics, configuration, the cluster and its quorum.
 import type { ErrorName, OttlaError } from "../model/errors.ts";
 import type { TopicConfigKey } from "../model/config.ts";
+import type { StartPosition } from "./types.ts";
 import type { ConfigSource, QuorumRole } from "../wire/native/apis.ts";
 
 export interface TopicInfo {
@@ -115,6 +116,19 @@ export interface OffsetsOptions extends CallOptions {
    * Default false: all are waited for, and the call rejects, naming the ones that are missing.
    */
   readonly partial?: boolean;
+}
+
+export interface DeleteRecordsOptions extends CallOptions {
+  /** Default: all. */
+  readonly partitions?: readonly number[];
+}
+
+export interface DeletedRecords {
+  readonly partition: number;
+  /** Where the partition starts now, on every replica that lives; null with an error. */
+  readonly startOffset: number | null;
+  /** Not there: nothing below `startOffset` is left. REQUEST_TIMED_OUT: it may be done later all the same. */
+  readonly error?: OttlaError;
 }
 
 export interface BrokerInfo {
@@ -273,6 +287,12 @@ export interface Admin {
    * only with UNKNOWN_TOPIC_OR_PARTITION and when no broker answers at all.
    */
   describePartitions(topic: string, options?: DescribePartitionsOptions): Promise<PartitionState[]>;
+  /**
+   * Deletes the records below a position of each partition, for good: "end" is all of them, { offset } the first that stays, { fromEnd } how many stay,
+   * { timestamp } keeps what is from the first record of that time on. Done when no replica that lives has anything of them, whatever is lost then; a
+   * replica that is away deletes them when it is back. Only of topics whose cleanup.policy has "delete" (POLICY_VIOLATION). Each partition has an error of its own.
+   */
+  deleteRecords(topic: string, before: StartPosition, options?: DeleteRecordsOptions): Promise<DeletedRecords[]>;
   /**
    * "preferred": the first replica leads, or the one on the node that is named, where it is in sync; in the latter case the first one leads again some
    * seconds later, as after every change of leader (`auto.leader.rebalance.enable`). "unclean": a partition that nobody can lead is given to a replica that may

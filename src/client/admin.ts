@@ -22,6 +22,8 @@ import type {
   ConfigInfo,
   ConfigOwner,
   CreateTopicOptions,
+  DeletedRecords,
+  DeleteRecordsOptions,
   DeleteTopicOptions,
   DescribePartitionsOptions,
   Elections,
@@ -41,6 +43,7 @@ import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { changeAtController, drawRequestId } from "./controller.ts";
 import { topicInfoOf } from "./metadata-cache.ts";
+import { deleteRecords } from "./delete-records.ts";
 import { findOffsets, lookUpOffsets } from "./offset-lookup.ts";
 import {
   aBoolean,
@@ -55,6 +58,7 @@ import {
   checkOptions,
 } from "./options.ts";
 import { checkTopicName } from "./outgoing.ts";
+import type { StartPosition } from "./types.ts";
 
 /** What an int32 holds; the broker says which numbers make sense. */
 const AN_INT32 = anInteger(-(2 ** 31), 2 ** 31 - 1);
@@ -182,6 +186,15 @@ export class AdminImpl implements Admin {
     return await describePartitions(this.#context, topic, options);
   }
 
+  async deleteRecords(
+    topic: string,
+    before: StartPosition,
+    options: DeleteRecordsOptions = {},
+  ): Promise<DeletedRecords[]> {
+    checkTopicName(topic);
+    return await deleteRecords(this.#context, topic, { before, options });
+  }
+
   async electLeaders(kind: "preferred" | "unclean", options: ElectOptions = {}): Promise<Elections> {
     return await electLeaders(this.#context, kind, options);
   }
@@ -270,7 +283,8 @@ export class AdminImpl implements Admin {
     const deadlineMs = alarms.nowMs() + timeoutMs;
     let topicId: string | undefined;
     for (let attempt = 1; ; attempt++) {
-      const topic = await metadata.refresh(name).catch(unlessPassing);
+      const leftMs = Math.max(1, Math.min(CALL_TIMEOUT_MS, deadlineMs - alarms.nowMs()));
+      const topic = await orAborted(metadata.refresh(name, leftMs), signal).catch(unlessPassing);
       topicId ??= topic?.topicId;
       // Another id: gone, and made anew by somebody else.
       if (topic === undefined || (topic !== null && topic.topicId !== topicId)) return;

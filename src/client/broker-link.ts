@@ -33,8 +33,8 @@ export class BrokerLink {
   readonly #context: LinkContext;
   readonly #watchers = new Set<LinkWatcher>();
   #current: BrokerConnection | undefined;
-  /** Not through with its Hello yet. */
-  #opening: BrokerConnection | undefined;
+  /** Not through with their Hello yet: a late one of an attempt that was given up may be among them. */
+  readonly #opening = new Set<BrokerConnection>();
   #attempt: Promise<BrokerConnection> | undefined;
   #failures = 0;
   #notBeforeMs = 0;
@@ -49,7 +49,7 @@ export class BrokerLink {
 
   /** The open connection, after its Hello. */
   get current(): BrokerConnection | undefined {
-    return this.#current;
+    return this.#current?.isClosed === true ? undefined : this.#current;
   }
 
   watch(watcher: LinkWatcher): () => void {
@@ -59,12 +59,20 @@ export class BrokerLink {
 
   /** The open connection, or the outcome of one attempt to make one, begun when the back-off allows it. */
   get(): Promise<BrokerConnection> {
-    if (this.#current !== undefined) return Promise.resolve(this.#current);
+    if (this.current !== undefined) return Promise.resolve(this.current);
+    // Somebody is told of its end right now and asks at once: the back-off begins when all have been told.
+    if (this.#current !== undefined) return Promise.resolve().then(() => this.get());
     if (this.#isClosed) return Promise.reject(new OttlaError("CLOSED"));
     this.#attempt ??= this.#open().finally(() => {
       this.#attempt = undefined;
     });
     return this.#attempt;
+  }
+
+  /** As `get`; rejects with `code` when that takes longer than this. */
+  getWithin(timeoutMs: number, code: "CONNECTION_FAILED" | "REQUEST_TIMED_OUT"): Promise<BrokerConnection> {
+    const late = () => new OttlaError(code, `${this.address} takes no connection`);
+    return this.#context.alarms.within(this.get(), timeoutMs, late);
   }
 
   /** What it owes is waited for no longer: over the next connection it is found out whether it is there. */
@@ -77,7 +85,7 @@ export class BrokerLink {
     this.#isClosed = true;
     this.#outage?.alarm.cancel();
     const closed = new OttlaError("CLOSED", "the client was closed");
-    await Promise.all([this.#opening?.close(closed), this.#current?.close(closed)]);
+    await Promise.all([...this.#opening, this.#current].map((connection) => connection?.close(closed)));
   }
 
   async #open(): Promise<BrokerConnection> {
@@ -100,12 +108,15 @@ export class BrokerLink {
     const connection = this.#start(await transport.connect(this.address));
     const unneeded = new OttlaError("CLOSED", "not needed any more");
     if (this.#isClosed) void connection.close(unneeded);
-    else this.#opening = connection;
-    await connection.hello(clientId, ATTEMPT_TIMEOUT_MS).catch((error: unknown) => {
+    else this.#opening.add(connection);
+    try {
+      await connection.hello(clientId, ATTEMPT_TIMEOUT_MS);
+    } catch (error) {
       void connection.close(asOttlaError(error));
       throw error;
-    });
-    if (this.#opening === connection) this.#opening = undefined;
+    } finally {
+      this.#opening.delete(connection);
+    }
     if (this.#isClosed || this.#current !== undefined) {
       void connection.close(unneeded);
       throw unneeded;

@@ -23,8 +23,14 @@ const CLOSE_TIMEOUT_MS = 5_000;
 
 const CLOSE_CHECKS: Checks<{ timeoutMs?: number }> = { timeoutMs: aDuration("zero") };
 
-/** Resolves when the first broker answered. Rejects with CONNECTION_FAILED, PROTOCOL_ERROR or ABORTED. */
-export async function openClient(deps: ClientDeps, options: ConnectOptions): Promise<Client> {
+/**
+ * Resolves when the first broker answered. Rejects with CONNECTION_FAILED, PROTOCOL_ERROR or ABORTED. `onClosed`: it was handed out, and is closed.
+ */
+export async function openClient(
+  deps: ClientDeps,
+  options: ConnectOptions,
+  onClosed: () => void = () => undefined,
+): Promise<Client> {
   checkOptions("connect", options, CONNECT_CHECKS);
   if (options.signal?.aborted === true) throw new OttlaError("ABORTED");
   const alarms = new Alarms(deps);
@@ -39,6 +45,7 @@ export async function openClient(deps: ClientDeps, options: ConnectOptions): Pro
     await client.close();
     throw error;
   }
+  client.onClosed = onClosed;
   return client;
 }
 
@@ -76,6 +83,7 @@ class ClientImpl implements Client {
   readonly #context: ClientContext;
   readonly #parts = new Set<Closable>();
   #closing: Promise<void> | undefined;
+  onClosed: () => void = () => undefined;
 
   constructor(context: ClientContext) {
     this.#context = context;
@@ -91,7 +99,8 @@ class ClientImpl implements Client {
   consumer(options: ConsumerOptions): Consumer {
     this.#refuseClosed();
     const consumer: ConsumerImpl = new ConsumerImpl(this.#context, options, () => this.#parts.delete(consumer));
-    this.#parts.add(consumer);
+    // One that was told to end before it began ends nothing.
+    if (options.signal?.aborted !== true) this.#parts.add(consumer);
     return consumer;
   }
 
@@ -110,6 +119,7 @@ class ClientImpl implements Client {
     await Promise.allSettled([...this.#parts].map((part) => part.close({ timeoutMs })));
     await this.#context.pool.close();
     this.#context.alarms.close();
+    this.onClosed();
   }
 
   #refuseClosed(): void {

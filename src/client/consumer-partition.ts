@@ -31,6 +31,8 @@ export class ConsumerPartition {
   version = 0;
   /** The fetch that is under way for it. */
   fetch: object | undefined;
+  /** Of the last one, counted over all partitions. */
+  fetchNumber = 0;
   /** Waits for a back-off or for metadata. */
   isBlocked = false;
   /** Failures in a row. */
@@ -49,6 +51,8 @@ export class ConsumerPartition {
   corruptAt = -1;
   corruptCount = 0;
   missingCount = 0;
+  /** Positions in a row that were refused. */
+  lostCount = 0;
   /** Fetched and not yet given. */
   bufferedBytes = 0;
 

@@ -116,11 +116,22 @@ export class ConsumerImpl implements Consumer {
         if (result !== undefined) return result;
       }
     };
+    let waited: Promise<IteratorResult<ConsumedRecord>> | undefined;
+    const next = () => {
+      const result = waited === undefined ? take() : undefined;
+      if (result !== undefined) return Promise.resolve(result);
+      // Who asks again before the one before is there gets the one behind it, as of a generator.
+      const behind = () => Promise.resolve(take() ?? advance());
+      const own = waited === undefined ? advance() : waited.then(behind, behind);
+      const end = () => {
+        if (waited === own) waited = undefined;
+      };
+      waited = own;
+      own.then(end, end);
+      return own;
+    };
     return {
-      next: () => {
-        const result = take();
-        return result === undefined ? advance() : Promise.resolve(result);
-      },
+      next,
       return: async () => {
         await this.close();
         return { done: true, value: undefined };

@@ -16,11 +16,21 @@ import { backoffMs } from "../link/backoff.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
 import type { ClientContext } from "./context.ts";
-import { ANSWER_TIMEOUT_MS, answerTimeoutMs, type Fetch, FetchSource } from "./fetch-source.ts";
-import { askHistory, mustCheckHistory } from "./history-check.ts";
+import {
+  ANSWER_TIMEOUT_MS,
+  answerTimeoutMs,
+  entriesOf,
+  type Fetch,
+  FetchSource,
+  type Ready,
+  roomFor,
+  someOf,
+} from "./fetch-source.ts";
+import { askHistory, lostHistory, mustCheckHistory } from "./history-check.ts";
 import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
 import { lookUpOffsets } from "./offset-lookup.ts";
 import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
+import { wireMs } from "./options.ts";
 import { StartLook } from "./start-look.ts";
 import { noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
@@ -42,14 +52,7 @@ export interface Chunk {
   at: number;
 }
 
-interface Ready {
-  readonly partition: ConsumerPartition;
-  readonly leaderEpoch: number;
-}
-
 const FETCHES_PER_BROKER_MAX = 4;
-/** Entries per request, so that they fit an envelope. */
-const ENTRIES_MAX = 512;
 /** Answers in a row that what is stored is damaged: then asking again helps no more. */
 const DAMAGE_MAX = 5;
 /** Steps of the back-off that are left out then: about 3 s for all tries. */
@@ -67,6 +70,7 @@ export class Fetcher {
   #bufferedBytes = 0;
   #reservedBytes = 0;
   #turn = 0;
+  #fetchCount = 0;
   #isPlanned = false;
   #isStopped = false;
   #failure: OttlaError | undefined;
@@ -198,6 +202,7 @@ export class Fetcher {
       return this.#lose(
         partition,
         new OttlaError("UNKNOWN_TOPIC_ID", `${partition.topic} was deleted and created again`),
+        { isEndVoid: true },
       );
     }
     partition.topicId = topic.topicId;
@@ -216,11 +221,14 @@ export class Fetcher {
     const { version } = partition;
     partition.isBlocked = true;
     this.#asked(partition);
-    askHistory(this.#context, partition, { link, metadata }).then(
+    askHistory(partition, { link, metadata }).then(
       (history) => {
         partition.isBlocked = false;
         if (history instanceof OttlaError) return this.#refused(partition, history, link);
-        if (partition.version === version && history === "lost") this.#lose(partition, lostHistory(partition));
+        if (partition.version === version && history === "lost")
+          this.#lose(partition, lostHistory(partition), { isEndVoid: true });
+        // What it was to read until may be gone all the same.
+        else partition.endOffset = undefined;
         partition.checkedUncleanEpoch = metadata.uncleanEpoch;
         this.plan();
       },
@@ -268,39 +276,37 @@ export class Fetcher {
         const failure = asOttlaError(error);
         const left = ready.filter(({ partition }) => this.#leaderOf(partition)?.link === source.link);
         for (const { partition } of left) this.#refused(partition, failure, source.link);
+        // Those that others of this client know to be led elsewhere by now wait for nothing else.
+        if (left.length < ready.length) this.plan();
       },
     );
   }
 
   #fetch(source: FetchSource, all: readonly Ready[]): void {
     const { link } = source;
-    const { maxBytes, maxPartitionBytes, maxWaitMs, minBytes } = this.#settings;
-    const ready = all.slice(0, ENTRIES_MAX);
-    const takenBytes = this.#bufferedBytes + this.#reservedBytes;
-    const roomBytes = Math.min(maxBytes, ready.length * maxPartitionBytes, 2 * maxBytes - takenBytes);
-    if (link.current === undefined || (roomBytes < Math.min(maxBytes, maxPartitionBytes) && takenBytes > 0)) return;
+    const { maxPartitionBytes, maxWaitMs, minBytes } = this.#settings;
+    const ready = someOf(all);
+    const taken = { bufferedBytes: this.#bufferedBytes, reservedBytes: this.#reservedBytes };
+    const maxBytes = roomFor(ready.length, this.#settings, { ...taken, isIdle: source.fetches.size === 0 });
+    if (link.current === undefined || maxBytes === 0) return;
     const partitions = ready.map(({ partition }) => partition);
-    const dueMs = this.#context.alarms.nowMs() + maxWaitMs;
-    const fetch: Fetch = { partitions, maxBytes: Math.max(1, roomBytes), dueMs };
+    const fetch: Fetch = { partitions, maxBytes, dueMs: this.#context.alarms.nowMs() + maxWaitMs };
+    this.#fetchCount++;
     for (const partition of partitions) {
       partition.fetch = fetch;
+      partition.fetchNumber = this.#fetchCount;
       this.#asked(partition);
     }
+    // The rest in another one.
+    if (ready.length < all.length) this.plan();
     const answerMs = answerTimeoutMs(partitions);
     this.#reservedBytes += fetch.maxBytes;
     source.fetches.add(fetch);
     source.look.asked();
-    const entries = ready.map(({ partition, leaderEpoch }) => ({
-      topicId: partition.topicId as NonNullable<typeof partition.topicId>,
-      partition: partition.index,
-      leaderEpoch,
-      offset: partition.fetchOffset,
-      maxBytes: maxPartitionBytes,
-    }));
     link.current.request(
       API.FETCH,
       {
-        request: { maxWaitMs, minBytes, maxBytes: fetch.maxBytes, entries },
+        request: { maxWaitMs: wireMs(maxWaitMs), minBytes, maxBytes, entries: entriesOf(ready, maxPartitionBytes) },
         bodies: [],
         timeoutMs: maxWaitMs + answerMs,
         isPatient: answerMs < ANSWER_TIMEOUT_MS,
@@ -337,11 +343,12 @@ export class Fetcher {
     partition: ConsumerPartition,
     { entry, body }: { readonly entry: FetchResponse["entries"][number]; readonly body: Uint8Array | undefined },
   ): void {
-    if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition);
+    if (entry.error === "OFFSET_OUT_OF_RANGE") return this.#outOfRange(partition, entry);
     if (entry.error !== "NONE") return this.#refused(partition, new OttlaError(entry.error), link);
     this.#context.metadata.keepFresh(partition.topic, link);
     this.#heard(partition);
     partition.mustProbe = false;
+    partition.lostCount = 0;
     // A new leader gives what it knows to be committed, and may not know yet, or say -1, how far that went under the one before.
     partition.highWatermark = Math.max(partition.highWatermark, entry.highWatermark);
     if (body === undefined || body.length === 0) return;
@@ -387,9 +394,11 @@ export class Fetcher {
   }
 
   /** What was fetched before is given first; then the fetch that asks again decides. */
-  #outOfRange(partition: ConsumerPartition): void {
+  #outOfRange(partition: ConsumerPartition, { logStartOffset }: { readonly logStartOffset: number }): void {
     if (partition.bufferedBytes > 0) return this.#block(partition, false);
-    if (this.#settings.onOutOfRange !== "error") return this.#lose(partition, new OttlaError("OFFSET_OUT_OF_RANGE"));
+    const isEndVoid = partition.fetchOffset > logStartOffset;
+    if (this.#settings.onOutOfRange !== "error")
+      return this.#lose(partition, new OttlaError("OFFSET_OUT_OF_RANGE"), { isEndVoid });
     const { topic, index, fetchOffset, version } = partition;
     const fail = (range: string) => {
       partition.isBlocked = false;
@@ -406,22 +415,20 @@ export class Fetcher {
     );
   }
 
-  /** The position means nothing any more. */
-  #lose(partition: ConsumerPartition, error: OttlaError): void {
+  /** The position means nothing any more. `isEndVoid`: nor does the end that it was to read until: this log may never get there. */
+  #lose(partition: ConsumerPartition, error: OttlaError, { isEndVoid }: { readonly isEndVoid: boolean }): void {
     const { onOutOfRange } = this.#settings;
     if (onOutOfRange === "error") return this.fail(error);
     const { topic, index, position } = partition;
-    const reason = error.message;
-    this.#context.logger.warn("consumer_position_reset", {
-      topic,
-      partition: index,
-      position,
-      to: onOutOfRange,
-      reason,
-    });
+    const reset = { topic, partition: index, position, to: onOutOfRange, reason: error.message };
+    this.#context.logger.warn("consumer_position_reset", reset);
+    if (isEndVoid) partition.endOffset = undefined;
     partition.jump(onOutOfRange);
     partition.highWatermark = -1;
-    this.plan();
+    if (++partition.lostCount === 1) return this.plan();
+    // A leader that refuses where it says that its log begins is asked no faster than the back-off allows.
+    partition.failureCount = partition.lostCount;
+    this.#block(partition, false);
   }
 
   #refused(partition: ConsumerPartition, error: OttlaError, by?: BrokerLink): void {
@@ -486,9 +493,4 @@ export class Fetcher {
     partition.heard();
     this.#notes.goesOn(partition.topic, partition.index);
   }
-}
-
-function lostHistory({ topic, index, fetchOffset }: ConsumerPartition): OttlaError {
-  const message = `${topic}-${index}: what was read below offset ${fetchOffset} is not all there any more: an unclean election has given it up`;
-  return new OttlaError("OFFSET_OUT_OF_RANGE", message);
 }

@@ -10,6 +10,7 @@ export interface Generation {
 
 interface Flush {
   readonly generation: Generation;
+  isHeard(): boolean;
   resolve(): void;
   reject(error: AggregateError): void;
 }
@@ -47,9 +48,10 @@ export class FlushTracker {
     this.#failedRecordCount += recordCount;
   }
 
-  flush(): Promise<void> {
+  /** `isHeard`: somebody still waits for it. Else the next one tells of what failed. */
+  flush(isHeard: () => boolean = () => true): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#flushes.push({ generation: this.#current, resolve, reject });
+      this.#flushes.push({ generation: this.#current, isHeard, resolve, reject });
       this.#current = { openCount: 0 };
       this.#check();
     });
@@ -60,7 +62,7 @@ export class FlushTracker {
   }
 
   #finish(flush: Flush): void {
-    if (this.#failedRecordCount === 0) return flush.resolve();
+    if (this.#failedRecordCount === 0 || !flush.isHeard()) return flush.resolve();
     const message = `${this.#failedRecordCount} enqueued records were not delivered`;
     const errors = this.#errors;
     this.#errors = [];

@@ -6,7 +6,6 @@ import type { TopicId } from "../model/ids.ts";
 import { API, type FetchResponse, type PartitionMetadata } from "../wire/native/apis.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ConsumerPartition } from "./consumer-partition.ts";
-import type { ClientContext } from "./context.ts";
 import { answerTimeoutMs } from "./fetch-source.ts";
 
 /** An unclean election lies between what was read last and now. */
@@ -21,15 +20,13 @@ export function mustCheckHistory(partition: ConsumerPartition, { uncleanEpoch }:
 
 /** Never rejects. */
 export async function askHistory(
-  context: ClientContext,
   partition: ConsumerPartition,
   at: { readonly link: BrokerLink; readonly metadata: PartitionMetadata },
 ): Promise<"same" | "lost" | OttlaError> {
   const { fetchOffset, lastRead, topicId } = partition;
   try {
     const timeoutMs = answerTimeoutMs([partition]);
-    const late = () => new OttlaError("REQUEST_TIMED_OUT", `${at.link.address} takes no connection`);
-    const connection = await context.alarms.within(at.link.get(), timeoutMs, late);
+    const connection = await at.link.getWithin(timeoutMs, "REQUEST_TIMED_OUT");
     const entry = {
       topicId: topicId as TopicId,
       partition: partition.index,
@@ -72,4 +69,9 @@ export async function askHistory(
 interface Found {
   readonly found: FetchResponse["entries"][number];
   readonly body: Uint8Array | undefined;
+}
+
+export function lostHistory({ topic, index, fetchOffset }: ConsumerPartition): OttlaError {
+  const message = `${topic}-${index}: what was read below offset ${fetchOffset} is not all there any more: an unclean election has given it up`;
+  return new OttlaError("OFFSET_OUT_OF_RANGE", message);
 }

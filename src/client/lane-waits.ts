@@ -72,8 +72,10 @@ export class LaneWaits {
     this.#context.metadata.refreshElsewhere(lane.topic, from).then(
       (topic) => {
         const partition = partitionOf(topic, lane.partition);
-        if (partition === undefined) this.#missing(lane, undefined);
-        else if (partition.leader < 0) this.#leaderless(lane, topic, partition);
+        if (partition === undefined) {
+          this.#rehome(lane, topic);
+          this.#missing(lane, undefined);
+        } else if (partition.leader < 0) this.#leaderless(lane, topic, partition);
         if (isLedElsewhere(this.#context.pool, lane, partition, from)) unblock();
         else unblockLater();
       },

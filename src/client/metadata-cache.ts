@@ -98,7 +98,7 @@ export class MetadataCache {
    * For who goes on working with a leader, which may not know that it is none any more; not `isAnswered`: or may know it and never say so. Asks another
    * broker once in a while.
    */
-  keepFresh(name: string, leader: BrokerLink, isAnswered = true): void {
+  keepFresh(name: string, leader: BrokerLink | undefined, isAnswered = true): void {
     const known = this.#topics.get(name);
     const nowMs = this.#context.alarms.nowMs();
     if (known === undefined || known.lookedMs + (isAnswered ? AGE_MAX_MS : UNTOLD_AGE_MAX_MS) > nowMs) return;
@@ -174,7 +174,7 @@ export class MetadataCache {
     else waiter.reject(error ?? unknownTopic(waiter.name));
   }
 
-  /** Takes what is news. Returns the names of which the broker, no older than what is known here, knows no topic. */
+  /** Takes what is news. Returns the names of which the broker, or whoever knows more than it does, knew no topic. */
   #take(page: MetadataResponse, errors: Map<string, OttlaError>, from?: BrokerConnection): string[] {
     this.#enter(page.clusterId);
     const missing: string[] = [];
@@ -183,7 +183,11 @@ export class MetadataCache {
       const { name } = topic;
       const known = this.#topics.get(name);
       const newestEnd = Math.max(known?.end ?? -1, this.#absent.get(name) ?? -1);
-      if (end >= 0 && end < newestEnd) continue;
+      if (end >= 0 && end < newestEnd) {
+        // That it was gone by then is no word about now: it may have been made anew since.
+        if (known === undefined) missing.push(name);
+        continue;
+      }
       if (topic.error === "UNKNOWN_TOPIC_OR_PARTITION") missing.push(name);
       else if (topic.error !== "NONE") errors.set(name, new OttlaError(topic.error, refusalText(topic)));
       else {

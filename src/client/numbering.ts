@@ -57,11 +57,13 @@ export class Numbering {
       return undefined;
     }
     const step = sequences.next();
-    if (step.kind === "again") return step.slot.item;
+    const { identity, isOpen } = sequences;
+    const isOld = identity !== undefined && this.#ids.isOld(identity) && !isOpen;
+    // What was refused for certain keeps its numbers only as long as nobody else of this producer asks for a higher epoch.
+    const keepsNumbers = isOpen || (!isOld && !this.#ids.isRaising);
+    if (step.kind === "again" && keepsNumbers) return step.slot.item;
     const batch = lane.due();
     if (batch === undefined || step.kind === "hold") return undefined;
-    const { identity } = sequences;
-    const isOld = identity !== undefined && this.#ids.isOld(identity) && !sequences.isOpen;
     if (step.kind === "restart" || isOld) return this.#restart(lane, sequences) ? batch : undefined;
     if (!this.#ids.isRaising) return batch;
     this.#wait(lane);

@@ -7,6 +7,7 @@ import { API, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP } from "../wire/native/apis.t
 import type { BrokerLink } from "./broker-link.ts";
 import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
+import { startOfLast } from "./last-records.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { isConfirmedGone, isStale } from "./stale.ts";
 import type { StartPosition } from "./types.ts";
@@ -30,6 +31,8 @@ interface PlacedQuery extends OffsetQuery {
 const ENTRIES_MAX = 512;
 /** Partitions whose starts one request may ask for: each takes up to three entries. */
 export const STARTS_MAX = Math.floor(ENTRIES_MAX / 3);
+/** Partitions whose last records are counted at a time. */
+const COUNTING_MAX = 8;
 /** What a leader gets to answer before the question is asked again, perhaps of another one; doubled with each try. */
 const TRY_TIMEOUT_MS = 3_000;
 /** A connection on which nothing at all came for so long is made anew. */
@@ -127,9 +130,8 @@ async function askOffsets(
   const { link, queries, timeoutMs } = asked;
   const deadlineMs = alarms.nowMs() + timeoutMs;
   const entries = queries.map(({ topicId, partition, timestamp }) => ({ topicId, partition, timestamp }));
-  const late = () => new OttlaError("REQUEST_TIMED_OUT", `${link.address} takes no connection`);
   try {
-    const connection = await alarms.within(link.get(), timeoutMs, late);
+    const connection = await link.getWithin(timeoutMs, "REQUEST_TIMED_OUT");
     const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
     const response = await connection.call(API.LIST_OFFSETS, { entries }, leftMs, { isPatient: leftMs < SILENT_MS });
     return queries.map((_, position) => {
@@ -161,9 +163,15 @@ export interface Start {
 /** Where each partition starts, and where it ends if asked; all led by one broker, at most STARTS_MAX. */
 export async function askStarts(
   context: ClientContext,
-  asked: { readonly link: BrokerLink; readonly starts: readonly StartQuery[]; readonly timeoutMs: number },
+  asked: {
+    readonly link: BrokerLink;
+    readonly starts: readonly StartQuery[];
+    readonly timeoutMs: number;
+    /** The last records of one of them are counted, and the leader goes on to give them. */
+    readonly onCounting: (index: number) => void;
+  },
 ): Promise<(Start | OttlaError)[]> {
-  const { link, starts, timeoutMs } = asked;
+  const { link, starts, timeoutMs, onCounting } = asked;
   const queries: PlacedQuery[] = [];
   const ask = ({ topic, topicId, partition }: StartQuery, timestamp: number) =>
     queries.push({ topic, topicId, partition, timestamp }) - 1;
@@ -181,22 +189,60 @@ export async function askStarts(
     };
   });
   const offsets = queries.length === 0 ? [] : await askOffsets(context, { link, queries, timeoutMs });
-  return plans.map((plan) => {
+  const answers = plans.map((plan, at): Bounds | OttlaError => {
     const results = [plan.start, plan.end, plan.timed].map((index) =>
       index === undefined ? -1 : (offsets[index] ?? -1),
     );
     const failed = results.find((result) => typeof result !== "number");
     if (failed !== undefined) return failed as OttlaError;
     const [start = -1, end = -1, timed = -1] = results as number[];
-    const offset = plan.from === undefined ? undefined : startOf(plan.from, { start, end, timed });
-    return { offset, endOffset: plan.wantsEnd ? end : undefined };
+    return { query: starts[at] as StartQuery, start, end, timed };
   });
+  const found: (Start | OttlaError)[] = [];
+  for (let from = 0; from < answers.length; from += COUNTING_MAX) {
+    const some = answers.slice(from, from + COUNTING_MAX);
+    const finding = some.map((bounds, at) =>
+      startOf(context, { link, bounds, timeoutMs, onHeard: () => onCounting(from + at) }),
+    );
+    found.push(...(await Promise.all(finding)));
+  }
+  return found;
 }
 
-function startOf(from: StartPosition, bounds: { start: number; end: number; timed: number }): number {
+interface Bounds {
+  readonly query: StartQuery;
+  readonly start: number;
+  readonly end: number;
+  readonly timed: number;
+}
+
+async function startOf(
+  context: ClientContext,
+  asked: {
+    readonly link: BrokerLink;
+    readonly bounds: Bounds | OttlaError;
+    readonly timeoutMs: number;
+    readonly onHeard: () => void;
+  },
+): Promise<Start | OttlaError> {
+  const { link, bounds, timeoutMs, onHeard } = asked;
+  if (bounds instanceof OttlaError) return bounds;
+  const { query, start, end } = bounds;
+  const { from } = query;
+  const endOffset = query.wantsEnd ? end : undefined;
+  if (from === undefined) return { offset: undefined, endOffset };
+  if (typeof from === "string" || !("fromEnd" in from)) return { offset: offsetOf(from, bounds), endOffset };
+  const { topic, topicId, partition } = query;
+  const wanted = { topic, topicId, partition, start, end, count: from.fromEnd };
+  return await startOfLast(context, { link, wanted, timeoutMs, onHeard }).then(
+    (offset) => ({ offset, endOffset }),
+    (error: unknown) => asOttlaError(error),
+  );
+}
+
+function offsetOf(from: Exclude<StartPosition, { readonly fromEnd: number }>, bounds: Bounds): number {
   if (from === "start") return bounds.start;
   if (from === "end") return bounds.end;
   if ("offset" in from) return from.offset;
-  if ("fromEnd" in from) return Math.max(bounds.start, bounds.end - from.fromEnd);
   return bounds.timed < 0 ? bounds.end : bounds.timed;
 }

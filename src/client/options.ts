@@ -40,6 +40,9 @@ export const aDuration =
     return from === "zero" ? "milliseconds from 0 on" : "a positive number of milliseconds";
   };
 
+/** Such a duration as a request carries it: whole milliseconds, at most what an int32 holds (24 days). */
+export const wireMs = (durationMs: number): number => Math.min(Math.ceil(durationMs), 2 ** 31 - 1);
+
 export const oneOf =
   (...allowed: readonly unknown[]): Check =>
   (value) =>

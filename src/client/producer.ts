@@ -12,7 +12,15 @@ import { checkOptions, invalid, isList, withDefaults } from "./options.ts";
 import { checkRecord, checkTopicName, normalise, wireAcks } from "./outgoing.ts";
 import { partitionOfKey } from "./partitioner.ts";
 import type { BatchWaiter, ProduceBatch } from "./produce-batch.ts";
-import { CHECKS, CLOSE_CHECKS, FLUSH_CHECKS, refuseFalsePromise, SEND_CHECKS, unfenced } from "./producer-checks.ts";
+import {
+  CHECKS,
+  CLOSE_CHECKS,
+  FLUSH_CHECKS,
+  KeyRule,
+  refuseFalsePromise,
+  SEND_CHECKS,
+  unfenced,
+} from "./producer-checks.ts";
 import { FlushTracker } from "./flush-tracker.ts";
 import { withOutcome } from "./outcomes.ts";
 import { type BatchFate, Sender } from "./sender.ts";
@@ -51,6 +59,7 @@ export class ProducerImpl implements Producer {
   readonly #accumulator: Accumulator;
   readonly #sender: Sender;
   readonly #flushes = new FlushTracker();
+  readonly #keyRule = new KeyRule();
   /** Sends of topics whose metadata is on its way. */
   readonly #byTopic = new Map<string, Ring<PendingSend>>();
   /** Sends that wait for room, in order. */
@@ -184,15 +193,16 @@ export class ProducerImpl implements Producer {
     if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
     checkTopicName(topic);
     this.#expectNumbers();
-    const metadata = await this.#context.metadata.get(topic);
-    refuseDeleting(metadata);
+    const known = await this.#context.metadata.get(topic);
+    const metadata = known.isDeleting ? await this.#context.metadata.refresh(topic) : known;
+    this.#refuseDeleting(metadata);
     this.#prepared.add(topic);
     return topicInfoOf(metadata);
   }
 
   async flush(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     checkOptions("flush", options, FLUSH_CHECKS);
-    const done = this.#flushes.flush();
+    const done = this.#flushes.flush(() => options.signal?.aborted !== true);
     this.#accumulator.makeAllDue();
     return orAborted(done, options.signal);
   }
@@ -344,15 +354,23 @@ export class ProducerImpl implements Producer {
   }
 
   #append(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter | undefined): void {
-    if (topic.isDeleting) refuseDeleting(topic);
+    if (topic.isDeleting) this.#refuseDeleting(topic);
     const placed = this.#record;
     normalise(record, this.#turnMs < 0 ? this.#beginTurn() : this.#turnMs, placed);
+    this.#keyRule.check(topic, placed.key);
     placed.partition = record.partition;
     placed.acks = acks;
     placed.waiter = waiter;
     placed.generation = waiter === undefined ? this.#flushes.current : waiter.generation;
     this.#accumulator.append(topic, placed);
     if (this.#isFull) this.#accumulator.makeAllDue();
+  }
+
+  /** Nothing is sent to it, so that no answer tells when it is gone, or made anew: that is asked for here. */
+  #refuseDeleting({ isDeleting, name }: TopicMetadata): void {
+    if (!isDeleting) return;
+    this.#context.metadata.keepFresh(name, undefined, false);
+    throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${name} is being deleted`);
   }
 
   /** Asking the clock for each record is a tenth of the whole. */
@@ -447,8 +465,4 @@ const unsent = (thrown: unknown): OttlaError => withOutcome(asOttlaError(thrown)
 /** From the front on: sends time out in their order, if not cancelled. */
 function dropSettled(queue: Ring<PendingSend>): void {
   while (queue.peek()?.isSettled === true) queue.shift();
-}
-
-function refuseDeleting(topic: TopicMetadata): void {
-  if (topic.isDeleting) throw new OttlaError("UNKNOWN_TOPIC_OR_PARTITION", `${topic.name} is being deleted`);
 }

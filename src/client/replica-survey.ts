@@ -64,10 +64,9 @@ async function askBroker(
 ): Promise<Answer[]> {
   const { link, topic, indexes, timeoutMs } = asked;
   const deadlineMs = alarms.nowMs() + timeoutMs;
-  const late = () => new OttlaError("CONNECTION_FAILED", `${link.address} takes no connection`);
   const entries = indexes.map((partition) => ({ topicId: topic.topicId, partition }));
   try {
-    const connection = await alarms.within(link.get(), timeoutMs, late);
+    const connection = await link.getWithin(timeoutMs, "CONNECTION_FAILED");
     const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
     const response = await connection.call(API.DESCRIBE_PARTITIONS, { entries }, leftMs, { isPatient: true });
     return indexes.map((_, at) => response.entries[at] ?? new OttlaError("PROTOCOL_ERROR"));

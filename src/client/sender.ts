@@ -27,6 +27,7 @@ import type { Lane } from "./lane.ts";
 import { LaneWaits } from "./lane-waits.ts";
 import { partitionOf } from "./metadata-cache.ts";
 import { Numbering } from "./numbering.ts";
+import { wireMs } from "./options.ts";
 import { answeredError, awaited, lost, named, outcomeOfRefusal, withOutcome } from "./outcomes.ts";
 import type { ProduceBatch } from "./produce-batch.ts";
 import { ACKS_IN_TURN, isIdle, newTarget, type Outgoing, queueOf, takeLanes, type Target } from "./send-target.ts";
@@ -254,7 +255,8 @@ export class Sender {
   #dispatch(target: Target, connection: BrokerConnection, outgoing: Outgoing): void {
     const { batches, acks } = outgoing;
     const { requestTimeoutMs } = this.#options;
-    const request = { acks, timeoutMs: requestTimeoutMs, entries: batches.map((batch) => this.#entry(batch)) };
+    const entries = batches.map((batch) => this.#entry(batch));
+    const request = { acks, timeoutMs: wireMs(requestTimeoutMs), entries };
     const bodies = batches.map((batch) => batch.bytes as Uint8Array);
     for (const batch of batches) {
       batch.state = "in-flight";

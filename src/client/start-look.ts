@@ -68,7 +68,16 @@ export class StartLook {
       }
       this.#world.onProgress();
     };
-    askStarts(this.#context, { link, starts, timeoutMs: answerTimeoutMs(partitions) }).then(take, (error: unknown) =>
+    // To count records takes time, and is no silence.
+    const onCounting = (at: number) => {
+      const partition = partitions[at];
+      if (partition === undefined || partition.version !== versions[at]) return;
+      // Not heard(): batches that stay damaged are to be given up in the end.
+      partition.waitingSinceMs = undefined;
+      this.#world.asked(partition);
+    };
+    const timeoutMs = answerTimeoutMs(partitions);
+    askStarts(this.#context, { link, starts, timeoutMs, onCounting }).then(take, (error: unknown) =>
       this.#world.fail(asOttlaError(error)),
     );
   }

@@ -131,7 +131,10 @@ export interface ConsumedRecord {
   readonly leaderEpoch: number;
 }
 
-/** "start", "end", an offset, N from the end, or the first record at or after a time. */
+/**
+ * "start", "end", an offset, the last N records of each partition (more than 10,000 are not counted, but taken by their offsets, of which some have
+ * no record), or the first record at or after a time.
+ */
 export type StartPosition =
   | "start"
   | "end"
@@ -145,7 +148,10 @@ export interface ConsumerOptions {
   readonly partitions?: readonly number[];
   /** Default "start". An offset that the partition does not have follows `onOutOfRange`. */
   readonly from?: StartPosition;
-  /** Stop by itself at the end offsets that were current at the start. Default false. */
+  /**
+   * Stop by itself at the end offsets that were current at the start; where the topic was made anew meanwhile, or an unclean election has given up
+   * records, at the end of then. Default false.
+   */
   readonly untilEnd?: boolean;
   /** A fetch is answered when this much is there, or after `maxWaitMs`. Default 1. */
   readonly minBytes?: number;

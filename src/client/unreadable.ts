@@ -23,7 +23,7 @@ export function noLeader(topic?: string, partition?: PartitionMetadata): OttlaEr
 
 function nobodyIntact(topic: string, { index, replicas }: PartitionMetadata): OttlaError {
   const message = `no leader: no replica is left that has all that was acknowledged (replicas ${replicas.join(", ")})`;
-  const hint = `bring back a node with an intact disk; else ottla partition elect ${topic} ${index} --unclean --yes lets the fullest replica that is not damaged lead: what it lacks is lost then`;
+  const hint = `bring back a node with an intact disk; else ottla partition elect ${topic} ${index} --unclean --yes lets the fullest replica that is not damaged lead: what it lacks is lost then; where all are damaged, delete the topic`;
   return new OttlaError("NO_INTACT_REPLICA", message, { hint });
 }
 

@@ -34,6 +34,8 @@ const UNSENT_BYTES_HIGH = 4 * 1024 * 1024;
 /** Bound for one part of an answer; one batch may be as large as the largest `max.message.bytes`. */
 const ANSWER_BODY_BYTES_MAX = 68 * 1024 * 1024;
 const CORRELATION_IDS = 2 ** 32;
+/** What the envelope holds. */
+const DEADLINE_MS_MAX = 2 ** 32 - 1;
 /** The reason of a stopping broker's close begins with this code. */
 const ORDERED_STOP = "BROKER_NOT_AVAILABLE";
 
@@ -74,6 +76,11 @@ export class BrokerConnection {
       },
       onDrain: () => options.events.onDrain(),
     });
+  }
+
+  /** Also while those are still told of it whom it owed an answer. */
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
   }
 
   /** True: hand over no more produce requests until `onDrain`, or until this reads false. */
@@ -119,7 +126,9 @@ export class BrokerConnection {
     if (this.#closed !== undefined) return handler.onFailure(this.#closed, true);
     if (version === undefined) return handler.onFailure(unsupported(api, this.#connection.remote), true);
     const correlationId = this.#takeId();
-    const header = { api, version, correlationId, deadlineMs: Math.ceil(call.timeoutMs) };
+    // Longer ones, to no end at all, are waited for here.
+    const deadlineMs = Math.min(Math.ceil(call.timeoutMs), DEADLINE_MS_MAX);
+    const header = { api, version, correlationId, deadlineMs };
     const messages = encoded(() => encodeRequest(header, call.request, call.bodies));
     if (messages instanceof OttlaError) return handler.onFailure(messages, true);
     const sentMs = this.#alarms.nowMs();

@@ -1,73 +1,61 @@
-// Configuration that is changed while brokers run: which keys, for what, within which bounds, and which of several values counts.
-// The bounds are those of the model's schema (a test holds them together), written out so that a broker in somebody's process need not load a
-// schema library.
-import type { TopicConfig, TopicConfigKey } from "../model/config.ts";
+// Configuration that is changed while brokers run: which keys, for what, and which of several values counts.
+import {
+  brokerConfigKeys,
+  runtimeTopicConfigKeys,
+  type TopicConfig,
+  type TopicConfigKey,
+  topicConfigKeys,
+} from "../model/config.ts";
+import { type NumberKey, parsedValue, takenBy } from "../model/config-keys.ts";
 import type { NodeId } from "../model/ids.ts";
 import type { MetadataImage, TopicImage } from "./image.ts";
 import type { Configs } from "./records.ts";
-
-const KiB = 1024;
-const MiB = 1024 * KiB;
-const GiB = 1024 * MiB;
-const UNITS: Readonly<Record<string, number>> = { "": 1, B: 1, KiB, MiB, GiB, kB: 1e3, MB: 1e6, GB: 1e9 };
 
 export type RuntimeConfigKey = TopicConfigKey | "num.partitions";
 /** `topic`: one topic. `node`: one broker. `cluster`: every broker that has no value of its own. */
 export type ConfigScope = "topic" | "node" | "cluster";
 
 export interface RuntimeConfig {
-  readonly min: number;
-  readonly max: number;
-  readonly unit: "bytes" | "count" | "switch";
   readonly scopes: readonly ConfigScope[];
   readonly takesEffect: string;
 }
 
+const ofTopic = (takesEffect: string): RuntimeConfig => ({ scopes: ["topic", "cluster"], takesEffect });
+const ofSegments = (takesEffect: string): RuntimeConfig => ({ scopes: ["topic", "node", "cluster"], takesEffect });
+const AT_NEXT_LOOK = ofTopic("when segments are looked at next");
+const FOR_BATCHES_THAT_ARRIVE = "for batches that arrive afterwards";
+const FOR_BATCHES_WRITTEN = "for batches written afterwards";
+
 /** Every key that `alter` takes. A key without the scope `node` would mean something else on each leader: it is of the whole cluster. */
 export const RUNTIME_CONFIGS: Readonly<Record<RuntimeConfigKey, RuntimeConfig>> = {
   "num.partitions": {
-    min: 1,
-    max: 10_000,
-    unit: "count",
     scopes: ["cluster"],
     takesEffect: "for topics created afterwards without a number of partitions",
   },
-  "min.insync.replicas": {
-    min: 1,
-    max: 32_767,
-    unit: "count",
-    scopes: ["topic", "cluster"],
-    takesEffect:
-      "at once, for what is not committed yet; the cluster's is never more than a topic's replication factor",
-  },
-  "allow.acks.below.min.isr": {
-    min: 0,
-    max: 1,
-    unit: "switch",
-    scopes: ["topic"],
-    takesEffect: "for batches that arrive afterwards",
-  },
-  "max.message.bytes": {
-    min: 128,
-    max: 64 * MiB,
-    unit: "bytes",
-    scopes: ["topic", "cluster"],
-    takesEffect: "for batches that arrive afterwards",
-  },
-  "segment.bytes": {
-    min: 1 * KiB,
-    max: 2 * GiB - 1,
-    unit: "bytes",
-    scopes: ["topic", "node", "cluster"],
-    takesEffect: "for batches written afterwards",
-  },
-  "index.interval.bytes": {
-    min: 16,
-    max: 16 * MiB,
-    unit: "bytes",
-    scopes: ["topic", "node", "cluster"],
-    takesEffect: "for batches written afterwards",
-  },
+  "min.insync.replicas": ofTopic(
+    "at once, for what is not committed yet; the cluster's is never more than a topic's replication factor",
+  ),
+  "allow.acks.below.min.isr": { scopes: ["topic"], takesEffect: FOR_BATCHES_THAT_ARRIVE },
+  "max.message.bytes": ofTopic(FOR_BATCHES_THAT_ARRIVE),
+  "segment.bytes": ofSegments(FOR_BATCHES_WRITTEN),
+  "index.interval.bytes": ofSegments(FOR_BATCHES_WRITTEN),
+  "segment.ms": ofTopic(FOR_BATCHES_WRITTEN),
+  "segment.jitter.ms": ofTopic("for segments begun afterwards"),
+  "segment.index.bytes": ofSegments(FOR_BATCHES_WRITTEN),
+  "cleanup.policy": AT_NEXT_LOOK,
+  "retention.ms": AT_NEXT_LOOK,
+  "retention.bytes": AT_NEXT_LOOK,
+  "delete.retention.ms": AT_NEXT_LOOK,
+  "min.cleanable.dirty.ratio": AT_NEXT_LOOK,
+  "min.compaction.lag.ms": AT_NEXT_LOOK,
+  "max.compaction.lag.ms": AT_NEXT_LOOK,
+  "message.timestamp.type": ofTopic(FOR_BATCHES_THAT_ARRIVE),
+};
+
+const KEYS: Readonly<Record<RuntimeConfigKey, NumberKey>> = {
+  "num.partitions": brokerConfigKeys["num.partitions"],
+  ...runtimeTopicConfigKeys,
+  ...topicConfigKeys,
 };
 
 /** Keys that may be set for this. */
@@ -109,10 +97,9 @@ export function alteredConfigs(
       configs.delete(key);
       continue;
     }
-    const config = RUNTIME_CONFIGS[key as RuntimeConfigKey];
-    const parsed = PARSERS[config.unit](value);
-    if (parsed === undefined || parsed < config.min || parsed > config.max)
-      return { kind: "invalid", message: `${key}: takes ${takenBy(config)}, not ${value}` };
+    const takes = KEYS[key as RuntimeConfigKey];
+    const parsed = parsedValue(takes, value);
+    if (parsed === undefined) return { kind: "invalid", message: `${key}: takes ${takenBy(takes)}, not ${value}` };
     configs.set(key, parsed);
   }
   return {
@@ -130,40 +117,10 @@ function keyFault(key: string, scope: ConfigScope): string | undefined {
   return scope === "topic" ? `no such topic configuration; ${known}` : `cannot be changed while brokers run; ${known}`;
 }
 
-function sizeOf(text: string): number | undefined {
-  const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim());
-  const unit = match?.[2];
-  const factor = unit !== undefined && Object.hasOwn(UNITS, unit) ? UNITS[unit] : undefined;
-  return match === null || factor === undefined ? undefined : Math.round(Number(match[1]) * factor);
-}
-
-function countOf(text: string): number | undefined {
-  return /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
-}
-
-/** As Kafka's users write them, and as they are kept. */
-function switchOf(text: string): number | undefined {
-  switch (text.trim().toLowerCase()) {
-    case "1":
-    case "true":
-      return 1;
-    case "0":
-    case "false":
-      return 0;
-    default:
-      return undefined;
-  }
-}
-
-const PARSERS: Readonly<Record<RuntimeConfig["unit"], (text: string) => number | undefined>> = {
-  bytes: sizeOf,
-  count: countOf,
-  switch: switchOf,
-};
-
-function takenBy({ min, max, unit }: RuntimeConfig): string {
-  if (unit === "switch") return "1 or true, 0 or false";
-  return `${min} to ${max}${unit === "bytes" ? " bytes" : ""}`;
+/** As a person writes it. */
+export function configText(key: string, value: number): string {
+  const words = Object.hasOwn(KEYS, key) ? KEYS[key as RuntimeConfigKey].words : {};
+  return Object.entries(words).find(([, each]) => each === value)?.[0] ?? String(value);
 }
 
 /** A topic may not ask for more than it has; what the cluster asks for is only capped. undefined: nothing is wrong, or it was so before. */

@@ -203,7 +203,11 @@ class Candidates {
     const isGone = (node: NodeId) =>
       this.#image.broker(node) === undefined || (this.#image.active.has(node) && this.#isDamaged(node));
     if (!replicas.every(isGone)) return who;
-    return `${who}. No intact replica is left: ottla log dump on a stopped node shows what can still be read of it; then delete the topic`;
+    return `${who}. ${noneIsLeft(
+      this.#name,
+      replicas.length,
+      replicas.every((node) => this.#isDamaged(node)),
+    )}`;
   }
 
   /** What the new leader has, and the others. */
@@ -225,6 +229,13 @@ class Candidates {
     if (end.kind === "unknown") return `does not say what it has (${end.why})`;
     return isEmpty(end) ? "has nothing" : `has offsets ${end.startOffset} to ${end.endOffset - 1} (epoch ${end.epoch})`;
   }
+}
+
+function noneIsLeft(name: string, count: number, areDamaged: boolean): string {
+  const onlyOne = `The only replica of ${name} is damaged: the data from the damaged segment on cannot be served`;
+  const all = count === 1 ? onlyOne : `All replicas of ${name} are damaged`;
+  const what = areDamaged ? all : "No intact replica is left";
+  return `${what}. Bring back a disk with a good copy, or delete the topic; ottla log dump on a stopped node shows what can still be read of it`;
 }
 
 const listed = (nodes: readonly NodeId[]): string => `${nodes.length === 1 ? "node" : "nodes"} ${nodes.join(", ")}`;

@@ -44,7 +44,10 @@ export const isObjectOf =
 
 /** Keys of letters and dots: none of them is taken for an index, so objects keep the order in which their keys were set. */
 export const isConfigs: Check = (value) =>
-  isObject(value) && Object.entries(value).every(([key, each]) => /^[a-z][a-z.]*$/.test(key) && isNumber(each));
+  isObject(value) && Object.entries(value).every(([key, each]) => /^[a-z][a-z.]*$/.test(key) && isConfigValue(each));
+
+/** A fraction, too. */
+const isConfigValue: Check = (value) => typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 
 /** The first field that is missing, wrong, or not known. */
 export function faultyField(value: Readonly<Record<string, unknown>>, fields: Fields): string | undefined {

@@ -198,6 +198,13 @@ export function setProducer(batch: Uint8Array, { producerId, producerEpoch, base
   writeU32(batch, BASE_SEQUENCE_AT, baseSequence);
 }
 
+/** The leader's time for all records of a produced batch (B-8): the bit, the largest timestamp, and the checksum anew. */
+export function stampAppendTime(batch: Uint8Array, nowMs: number, checksum: Crc32c): void {
+  setAttributes(batch, attributesAt(batch, 0) | LOG_APPEND_TIME_BIT);
+  writeI64(batch, MAX_TIMESTAMP_AT, nowMs);
+  sealBatch(batch, checksum);
+}
+
 /** Writes the checksum again after a change of the covered bytes. `batch` is exactly one batch. */
 export function sealBatch(batch: Uint8Array, checksum: Crc32c): void {
   writeU32(batch, CRC_AT, checksum.crc32c(batch.subarray(CRC_START)));

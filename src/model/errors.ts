@@ -162,8 +162,8 @@ export const ERRORS = {
     22,
     87,
     false,
-    "a record batch is not built as its header says",
-    "a bug in the producer: the message names the field",
+    "a record batch is not built as its header says, or a record of a compacted topic has no key",
+    "the message says which: give each record of a compacted topic a key; a batch that is not well formed is a fault of the client that built it",
   ),
   FENCED_LEADER_EPOCH: row(
     23,
@@ -404,7 +404,7 @@ export const ERRORS = {
     5,
     false,
     "every replica of the partition has lost its disk or is damaged: nobody is left who has all that was acknowledged",
-    "bring back a node with an intact disk, or give up what is lost: ottla partition elect <topic> <partition> --unclean lets one lead that is not damaged and has some of it. Where all are damaged, ottla log dump shows what can still be read",
+    "bring back a disk with a good copy, or give up what is lost: ottla partition elect <topic> <partition> --unclean lets one lead that is not damaged and has some of it. Where all are damaged none can: bring back a disk with a good copy, or delete the topic; ottla log dump shows what can still be read",
   ),
   LEADER_NOT_AVAILABLE: row(
     102,
@@ -432,8 +432,8 @@ export const ERRORS = {
     106,
     83,
     false,
-    "no replica of the partition that could lead is up",
-    "ottla broker ls shows which nodes are down: start one that holds a replica. Of a damaged one ottla log dump shows what can still be read, on its stopped node",
+    "no replica of the partition that could lead is up, or all are damaged",
+    "the message says which. Down: start a node that holds a replica (ottla broker ls). All damaged: bring back a disk with a good copy, or delete the topic; ottla log dump shows what can still be read of one, on its stopped node",
   ),
   ELIGIBLE_LEADER_DOWN: row(
     110,
@@ -504,6 +504,13 @@ export const ERRORS = {
     false,
     "other records are in the partition under the numbers of this batch",
     "somebody else writes under this producer's id, or the producer made the batch anew before it sent it again: the client goes on in a new epoch by itself; look in the partition for a send that ended unknown",
+  ),
+  POLICY_VIOLATION: row(
+    117,
+    44,
+    false,
+    "the topic's settings do not allow it",
+    "records are deleted from topics whose cleanup.policy has delete: ottla topic alter <topic> -c cleanup.policy=compact,delete",
   ),
 } as const satisfies Record<string, ErrorRow>;
 

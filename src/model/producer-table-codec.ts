@@ -10,6 +10,12 @@ export const PRODUCER_WINDOW = 5;
  */
 export const PRODUCERS_MAX = 10_000;
 
+/**
+ * What a window says of the content of a batch that is not the one that was produced: it goes with any, and the sequence alone decides. A batch whose own
+ * checksum is 0, one in 2^32, is taken for one.
+ */
+export const CONTENT_UNKNOWN = 0;
+
 /** Its last sequence is baseSequence + lastOffset - baseOffset: also after compaction, which keeps both ends (B-10). */
 export interface WindowBatch {
   readonly baseSequence: number;
@@ -25,38 +31,49 @@ export interface ProducerView {
   readonly producerEpoch: number;
   /** Oldest first, 1 to 5. */
   readonly batches: readonly WindowBatch[];
+  /** Offset of the last control batch that says all of this, while it lies above the oldest of the batches; else -1. */
+  readonly carriedOffset: number;
+  /** When a leader first had to carry it on since its last batch, by that leader's clock; -1: none had to. */
+  readonly carriedMs: number;
 }
 
 /** What a partition knows. */
 export interface ProducersState {
   /** -1: nobody was ever forgotten. */
   readonly forgottenMaxId: number;
+  /** Offset of the control batch that said so and who was left, with nobody forgotten since; else -1. */
+  readonly forgottenToldAt: number;
   /** In the order of their last batches. */
   readonly producers: readonly ProducerView[];
 }
 
-const HEAD_BYTES = 12;
-const PRODUCER_BYTES = 11;
+const HEAD_BYTES = 20;
+const PRODUCER_BYTES = 27;
 const BATCH_BYTES = 20;
 
-/** Big-endian. i64 highest forgotten id, u32 producers; of each i64 id, i16 epoch, u8 batches; of each batch i32 sequence, i64 base offset, u32 last offset delta, u32 CRC. */
+/** Big-endian. i64 highest forgotten id, i64 offset where it was told, u32 producers; of each i64 id, i16 epoch, u8 batches, i64 offset and i64 time in ms of its carrying on; of each batch i32 sequence, i64 base offset, u32 last offset delta, u32 CRC. */
 export function encodeProducers({
   forgottenMaxId,
+  forgottenToldAt,
   size,
   producers,
 }: {
   readonly forgottenMaxId: number;
+  readonly forgottenToldAt: number;
   readonly size: number;
   readonly producers: Iterable<ProducerView>;
 }): Uint8Array {
   const bytes = new Uint8Array(HEAD_BYTES + size * (PRODUCER_BYTES + PRODUCER_WINDOW * BATCH_BYTES));
   writeI64(bytes, 0, forgottenMaxId);
-  writeU32(bytes, 8, size);
+  writeI64(bytes, 8, forgottenToldAt);
+  writeU32(bytes, 16, size);
   let at = HEAD_BYTES;
-  for (const { producerId, producerEpoch, batches } of producers) {
+  for (const { producerId, producerEpoch, batches, carriedOffset, carriedMs } of producers) {
     writeI64(bytes, at, producerId);
     writeU16(bytes, at + 8, producerEpoch);
     bytes[at + 10] = batches.length;
+    writeI64(bytes, at + 11, carriedOffset);
+    writeI64(bytes, at + 19, carriedMs);
     at += PRODUCER_BYTES;
     for (const { baseSequence, baseOffset, lastOffset, crc } of batches) {
       writeU32(bytes, at, baseSequence);
@@ -73,8 +90,10 @@ export function encodeProducers({
 export function decodeProducers(bytes: Uint8Array, endOffset: number): ProducersState | undefined {
   if (bytes.length < HEAD_BYTES) return undefined;
   const forgottenMaxId = readI64(bytes, 0);
-  const count = readU32(bytes, 8);
+  const forgottenToldAt = readI64(bytes, 8);
+  const count = readU32(bytes, 16);
   if (count > PRODUCERS_MAX || forgottenMaxId < -1 || !Number.isSafeInteger(forgottenMaxId)) return undefined;
+  if (forgottenToldAt < -1 || !Number.isSafeInteger(forgottenToldAt)) return undefined;
   const views: ProducerView[] = [];
   let at = HEAD_BYTES;
   let lastEnd = 0;
@@ -86,7 +105,7 @@ export function decodeProducers(bytes: Uint8Array, endOffset: number): Producers
     at += PRODUCER_BYTES + view.batches.length * BATCH_BYTES;
     views.push(view);
   }
-  return at === bytes.length ? { forgottenMaxId, producers: views } : undefined;
+  return at === bytes.length ? { forgottenMaxId, forgottenToldAt, producers: views } : undefined;
 }
 
 const endOf = ({ batches }: ProducerView): number => (batches.at(-1) as WindowBatch).lastOffset + 1;
@@ -107,7 +126,13 @@ function producerAt(bytes: Uint8Array, at: number): ProducerView | undefined {
     end = batch.lastOffset + 1;
     batches.push(batch);
   }
-  return { producerId, producerEpoch, batches };
+  const carriedOffset = readI64(bytes, at + 11);
+  const carriedMs = readI64(bytes, at + 19);
+  const isCarried = carriedOffset > (batches[0] as WindowBatch).baseOffset;
+  const isWaiting = carriedOffset >= end;
+  if (!(isCarried ? Number.isSafeInteger(carriedOffset) : carriedOffset === -1)) return undefined;
+  if (!(isWaiting ? Number.isSafeInteger(carriedMs) && carriedMs >= 0 : carriedMs === -1)) return undefined;
+  return { producerId, producerEpoch, batches, carriedOffset, carriedMs };
 }
 
 function batchAt(bytes: Uint8Array, at: number): WindowBatch {

@@ -2,9 +2,28 @@
 // A pure function of the log: leaders decide by it, followers and a replay at start-up come to the same one.
 import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
-import { Ring } from "../base/ring.ts";
-import { addSequence, baseOffsetAt, crcAt, lastOffsetAt, producerAt } from "./batch-header.ts";
+import { addSequence } from "./batch-header.ts";
 import {
+  type BatchUndo,
+  type Change,
+  changeOf,
+  type Entry,
+  entryOf,
+  type Evicted,
+  type Forgotten,
+  isSameEntry,
+  newestOf,
+  readableFrom,
+  setTo,
+  type Undo,
+  UndoStack,
+  viewOf,
+  windowsBefore,
+} from "./producer-entry.ts";
+import type { ToldProducers } from "./producer-records.ts";
+import { forgottenOfId, type SequencedBatch } from "./sequenced-batch.ts";
+import {
+  CONTENT_UNKNOWN,
   decodeProducers,
   encodeProducers,
   PRODUCER_WINDOW,
@@ -13,34 +32,15 @@ import {
   type WindowBatch,
 } from "./producer-table-codec.ts";
 
-export { PRODUCER_WINDOW, PRODUCERS_MAX, type ProducerView, type WindowBatch } from "./producer-table-codec.ts";
-
-/** Batches that can be taken back, about 200 bytes each. */
-export const PRODUCER_UNDO_MAX = 100_000;
-
-/** Where a batch stands in its producer's sequence, and where it lies in the log. */
-export interface SequencedBatch {
-  /** -1: no producer. */
-  readonly producerId: number;
-  readonly producerEpoch: number;
-  readonly baseSequence: number;
-  readonly baseOffset: number;
-  /** Inclusive. */
-  readonly lastOffset: number;
-  /** As in WindowBatch. */
-  readonly crc: number;
-}
-
-/** The batch at `at`. */
-export function sequencedAt(bytes: Uint8Array, at: number): SequencedBatch {
-  const place = { baseOffset: baseOffsetAt(bytes, at), lastOffset: lastOffsetAt(bytes, at) };
-  return { ...producerAt(bytes, at), ...place, crc: contentAt(bytes, at) };
-}
-
-/** What tells the content of the batch at `at` from another one's: see WindowBatch. */
-export function contentAt(bytes: Uint8Array, at: number): number {
-  return crcAt(bytes, at) | 0;
-}
+export { PRODUCER_UNDO_MAX } from "./producer-entry.ts";
+export { concernsProducersAt, contentAt, type SequencedBatch, sequencedAt } from "./sequenced-batch.ts";
+export {
+  CONTENT_UNKNOWN,
+  PRODUCER_WINDOW,
+  PRODUCERS_MAX,
+  type ProducerView,
+  type WindowBatch,
+} from "./producer-table-codec.ts";
 
 /** What a producer asks to append. */
 export interface SequenceCheck {
@@ -67,35 +67,7 @@ export type SequenceVerdict =
   | { readonly kind: "duplicate"; readonly baseOffset: number; readonly endOffset: number }
   | { readonly kind: "refused"; readonly error: SequenceError };
 
-/** A place in the order of last writes. `batches` is replaced where the epoch is another, never shared. */
-interface Entry {
-  readonly producerId: number;
-  producerEpoch: number;
-  batches: WindowBatch[];
-  older: Entry | undefined;
-  newer: Entry | undefined;
-}
-
-interface Evicted {
-  readonly entry: Entry;
-  readonly forgottenMaxId: number;
-}
-
-/** What `observe` did, to be undone last first. */
-interface Undo {
-  readonly lastOffset: number;
-  readonly entry: Entry;
-  /** Its neighbour before; it has none where it was the oldest, or was not there. */
-  readonly older: Entry | undefined;
-  readonly isNew: boolean;
-  /** Went out of the window. */
-  readonly dropped: WindowBatch | undefined;
-  /** The window and the epoch before, where the epoch is another. */
-  readonly replaced: { readonly producerEpoch: number; readonly batches: WindowBatch[] } | undefined;
-  /** Made room for it, and `forgottenMaxId` before. */
-  readonly evicted: Evicted | undefined;
-}
-
+const NOBODY: Forgotten = Object.freeze({ maxId: -1, toldAt: -1 });
 const NEW: SequenceVerdict = Object.freeze({ kind: "new" });
 const refused = (error: SequenceError): SequenceVerdict => Object.freeze({ kind: "refused", error });
 const OUT_OF_ORDER = refused("OUT_OF_ORDER_SEQUENCE_NUMBER");
@@ -128,7 +100,8 @@ export class ProducerTable {
   #undo: UndoStack = new UndoStack();
   #endOffset: number;
   #floor: number;
-  #forgottenMaxId = -1;
+  #toldFrom: number;
+  #forgotten: Forgotten = NOBODY;
   readonly #most: number;
   /** Nothing below is ever taken back (D-9). */
   #settled = 0;
@@ -138,6 +111,7 @@ export class ProducerTable {
     this.#most = most;
     this.#endOffset = startOffset;
     this.#floor = startOffset;
+    this.#toldFrom = startOffset;
   }
 
   /** Of exactly the log [start, endOffset). */
@@ -153,16 +127,27 @@ export class ProducerTable {
     return this.#producers.size;
   }
 
+  /** As a new one: nobody is known, and nobody was ever forgotten. */
+  get isBlank(): boolean {
+    return this.#producers.size === 0 && this.#forgotten.maxId < 0;
+  }
+
   /** Highest id of a producer that made room for another one, whether or not it came back; -1: none did. */
   get forgottenMaxId(): number {
-    return this.#forgottenMaxId;
+    return this.#forgotten.maxId;
+  }
+
+  /** As in ProducersState. */
+  get forgottenToldAt(): number {
+    return this.#forgotten.toldAt;
   }
 
   /** P-2 to P-4. Changes nothing. */
   check({ producerId, producerEpoch, baseSequence, recordCount, crc, isResent }: SequenceCheck): SequenceVerdict {
     const entry = this.#producers.get(producerId);
     if (entry === undefined) {
-      const mayBeThere = isResent && producerId <= this.#forgottenMaxId && !mutant("D-15f");
+      // Nobody is refused for ever by an id that was forgotten: the first sending of its next epoch is believed.
+      const mayBeThere = isResent && producerId <= this.#forgotten.maxId && !mutant("D-15f");
       return baseSequence !== 0 || mayBeThere ? UNKNOWN : NEW;
     }
     if (producerEpoch < entry.producerEpoch) return INVALID_EPOCH;
@@ -171,7 +156,7 @@ export class ProducerTable {
     // First of all: whatever a follower may have had to mirror (P-7), what is in the log is not written again.
     for (const { baseSequence: known, baseOffset, lastOffset, crc: content } of batches)
       if (known === baseSequence && lastOffset - baseOffset === recordCount - 1)
-        return content === crc || mutant("D-15c")
+        return content === crc || content === CONTENT_UNKNOWN || mutant("D-15c")
           ? { kind: "duplicate", baseOffset, endOffset: lastOffset + 1 }
           : TAKEN;
     return baseSequence === sequenceAfter(batches[batches.length - 1] as WindowBatch) ? NEW : OUT_OF_ORDER;
@@ -188,14 +173,59 @@ export class ProducerTable {
   /** A batch that was appended, here or by whoever led: nothing is checked (P-7). */
   observe(batch: SequencedBatch): void {
     assert(batch.baseOffset >= this.#endOffset, "a batch of producers that is not the next one");
+    const isTold = batch.told !== undefined && batch.baseOffset === this.#endOffset;
     this.#endOffset = batch.lastOffset + 1;
+    if (!isTold) this.#toldFrom = this.#endOffset;
     if (batch.producerId >= 0) this.#put(batch);
+    else if (batch.told !== undefined) this.#tell(batch.told, batch.baseOffset);
+    else this.#hear(forgottenOfId(batch.producerId), batch.lastOffset);
+  }
+
+  /** From here on the log has nothing but what was told of producers; as far as is known. To tell it again only to delete it would never end. */
+  get toldFrom(): number {
+    return this.#toldFrom;
+  }
+
+  /** Whom nobody would know who reads the log from `startOffset` on only: neither all batches of the window are there nor what was told of it since. In the order of last batches. */
+  unreadableFrom(startOffset: number): ProducerView[] {
+    const found: ProducerView[] = [];
+    for (const entry of this.#inOrder()) if (readableFrom(entry) < startOffset) found.push(viewOf(entry));
+    return found;
+  }
+
+  /** Whoever's last batch ends below this offset is not remembered; the end where there is nobody. */
+  get rememberedFrom(): number {
+    return this.#oldest === undefined ? this.#endOffset : newestOf(this.#oldest).lastOffset;
+  }
+
+  /** Base offsets of all batches that are in a window, or are again once the log is cut: up to PRODUCER_UNDO_MAX and all windows. Compaction keeps their headers. */
+  windowOffsets(): Set<number> {
+    const found = new Set<number>();
+    const add = ({ baseOffset }: WindowBatch): unknown => found.add(baseOffset);
+    for (const { batches } of this.#inOrder()) batches.forEach(add);
+    for (const step of this.#undo) for (const batches of windowsBefore(step)) batches.forEach(add);
+    return found;
+  }
+
+  /** Of `forgottenMaxId` what no cut takes back. Compaction leaves it in place of the batches that it drops: whoever was forgotten since is in `windowOffsets`. */
+  get settledForgottenMaxId(): number {
+    for (const step of this.#undo) {
+      const before = step.kind === "told" ? step.forgotten : step.evicted?.forgotten;
+      if (before !== undefined) return before.maxId;
+    }
+    return this.#forgotten.maxId;
   }
 
   /** What was appended below `endOffset` has no producer. */
   advance(endOffset: number): void {
     assert(endOffset >= this.#endOffset, "producers of a log that ends earlier");
+    if (endOffset > this.#endOffset) this.#toldFrom = endOffset;
     this.#endOffset = endOffset;
+  }
+
+  /** Once all below is committed (`settle`), no producer can be again as it was before; 0: none can. */
+  get unsettledEnd(): number {
+    return (this.#undo.newest?.lastOffset ?? -1) + 1;
   }
 
   /** No log is cut below its high watermark (D-9): how it was before is forgotten. */
@@ -211,6 +241,7 @@ export class ProducerTable {
     if (toOffset >= this.#endOffset) return true;
     if (toOffset < this.#floor) return false;
     this.#endOffset = toOffset;
+    this.#toldFrom = Math.min(this.#toldFrom, toOffset);
     if (mutant("D-15b")) return true;
     for (let last = this.#undo.newest; last !== undefined && last.lastOffset >= toOffset; last = this.#undo.newest) {
       this.#undo.pop();
@@ -221,7 +252,8 @@ export class ProducerTable {
 
   encode(): Uint8Array {
     const { size } = this.#producers;
-    return encodeProducers({ forgottenMaxId: this.#forgottenMaxId, size, producers: this.#inOrder() });
+    const { maxId: forgottenMaxId, toldAt: forgottenToldAt } = this.#forgotten;
+    return encodeProducers({ forgottenMaxId, forgottenToldAt, size, producers: this.#views() });
   }
 
   /** Undefined: these bytes are no table of a log that ends at `endOffset`. It can only be taken back to there. */
@@ -229,11 +261,11 @@ export class ProducerTable {
     const read = decodeProducers(bytes, endOffset);
     if (read === undefined || read.producers.length > most) return undefined;
     const table = new ProducerTable(endOffset, most);
-    table.#forgottenMaxId = read.forgottenMaxId;
-    for (const { producerId, producerEpoch, batches } of read.producers) {
-      if (table.#producers.has(producerId)) return undefined;
-      const entry = { producerId, producerEpoch, batches: [...batches], older: undefined, newer: undefined };
-      table.#producers.set(producerId, entry);
+    table.#forgotten = { maxId: read.forgottenMaxId, toldAt: read.forgottenToldAt };
+    for (const view of read.producers) {
+      if (table.#producers.has(view.producerId)) return undefined;
+      const entry = entryOf(view);
+      table.#producers.set(view.producerId, entry);
       table.#linkNewest(entry);
     }
     return table;
@@ -241,18 +273,16 @@ export class ProducerTable {
 
   /** By producer id. */
   view(): ProducerView[] {
-    return [...this.#inOrder()]
-      .map(({ producerId, producerEpoch, batches }) => ({ producerId, producerEpoch, batches: [...batches] }))
-      .toSorted((left, right) => left.producerId - right.producerId);
+    return [...this.#views()].toSorted((left, right) => left.producerId - right.producerId);
   }
 
-  /** Of the same producers, in the same order, at the same end, and the same were forgotten. */
+  /** Of the same producers, in the same order, at the same end, and the same were forgotten. What is not known of a content is no difference. */
   equals(other: ProducerTable): boolean {
     if (this.#endOffset !== other.#endOffset || this.size !== other.size) return false;
-    if (this.#forgottenMaxId !== other.#forgottenMaxId) return false;
+    if (this.forgottenMaxId !== other.forgottenMaxId || this.forgottenToldAt !== other.forgottenToldAt) return false;
     let theirs = other.#oldest;
     for (const ours of this.#inOrder()) {
-      if (theirs === undefined || !isSame(ours, theirs)) return false;
+      if (theirs === undefined || !isSameEntry(ours, theirs)) return false;
       theirs = theirs.newer;
     }
     return true;
@@ -262,14 +292,108 @@ export class ProducerTable {
     for (let entry = this.#oldest; entry !== undefined; entry = entry.newer) yield entry;
   }
 
+  *#views(): IterableIterator<ProducerView> {
+    for (const entry of this.#inOrder()) yield viewOf(entry);
+  }
+
+  /** Where all of this is known already, only where it was told is new. */
+  #tell(told: ToldProducers, offset: number): void {
+    const changes: Change[] = [];
+    const forgotten = this.#forgotten;
+    if (told.kind === "expired") for (const { producerId } of told.producers) this.#forget(producerId, changes);
+    else {
+      this.#carry(told, changes);
+      // Who read a compacted log may have heard already of somebody who was forgotten only later: this does not tell of him.
+      const isAll = told.forgottenMaxId >= this.#forgotten.maxId;
+      this.#forgotten = { maxId: Math.max(this.#forgotten.maxId, told.forgottenMaxId), toldAt: isAll ? offset : -1 };
+    }
+    this.#rememberTold({ kind: "told", lastOffset: offset, forgotten, changes });
+  }
+
+  /** In place of batches that compaction dropped. Nobody is forgotten by it who is known here: he came back. */
+  #hear(forgottenMaxId: number, lastOffset: number): void {
+    const forgotten = this.#forgotten;
+    if (forgottenMaxId <= forgotten.maxId) return;
+    this.#forgotten = { maxId: forgottenMaxId, toldAt: -1 };
+    this.#rememberTold({ kind: "told", lastOffset, forgotten, changes: [] });
+  }
+
+  #rememberTold(step: Extract<Undo, { kind: "told" }>): void {
+    if (step.lastOffset < this.#settled) this.#raiseFloor(step.lastOffset + 1);
+    else this.#remember(step);
+  }
+
+  #carry(told: Extract<ToldProducers, { kind: "carried" }>, changes: Change[]): void {
+    for (const entry of this.#inOrder()) {
+      if (newestOf(entry).lastOffset >= told.rememberedFrom) break;
+      this.#drop(entry, changes);
+    }
+    // They come in the order of the list: each has its place behind the one before.
+    let place: Entry | undefined;
+    for (const view of told.producers) {
+      const entry = this.#producers.get(view.producerId);
+      const { lastOffset } = view.batches.at(-1) as WindowBatch;
+      const isInPlace = entry !== undefined && newestOf(entry).lastOffset === lastOffset;
+      if (isInPlace) changes.push(changeOf(entry, true));
+      else if (entry !== undefined) this.#drop(entry, changes);
+      place = isInPlace ? setTo(entry, view) : this.#insert(entryOf(view), place, changes);
+    }
+  }
+
+  #insert(entry: Entry, behind: Entry | undefined, changes: Change[]): Entry {
+    const room = this.#producers.size >= this.#most ? this.#oldest : undefined;
+    if (room !== undefined) this.#forget(room.producerId, changes);
+    let older = behind === room ? undefined : behind;
+    const { lastOffset } = newestOf(entry);
+    for (
+      let next = older === undefined ? this.#oldest : older.newer;
+      next !== undefined && newestOf(next).lastOffset < lastOffset;
+      next = next.newer
+    )
+      older = next;
+    this.#linkAfter(entry, older);
+    this.#producers.set(entry.producerId, entry);
+    changes.push(changeOf(entry, false));
+    return entry;
+  }
+
+  /** Known or not: whoever never met it must come to the same. */
+  #forget(producerId: number, changes: Change[]): void {
+    this.#forgotten = { maxId: Math.max(this.#forgotten.maxId, producerId), toldAt: -1 };
+    const entry = this.#producers.get(producerId);
+    if (entry !== undefined) this.#drop(entry, changes);
+  }
+
+  #drop(entry: Entry, changes: Change[]): void {
+    changes.push(changeOf(entry, true));
+    this.#unlink(entry);
+    this.#producers.delete(entry.producerId);
+  }
+
+  #takeBackTold({ changes, forgotten }: Extract<Undo, { kind: "told" }>): void {
+    for (const { entry, wasThere, older, ...before } of changes.toReversed()) {
+      const isThere = this.#producers.get(entry.producerId) === entry;
+      if (isThere && !wasThere) {
+        this.#unlink(entry);
+        this.#producers.delete(entry.producerId);
+      }
+      if (!isThere && wasThere) {
+        this.#linkAfter(entry, older);
+        this.#producers.set(entry.producerId, entry);
+      }
+      Object.assign(entry, before);
+    }
+    this.#forgotten = forgotten;
+  }
+
   #put(batch: SequencedBatch): void {
     const { producerId, producerEpoch, baseSequence, baseOffset, lastOffset, crc } = batch;
     const known = this.#producers.get(producerId);
-    const entry = known ?? { producerId, producerEpoch, batches: [], older: undefined, newer: undefined };
+    const entry = known ?? entryOf({ producerId, producerEpoch, batches: [], carriedOffset: -1, carriedMs: -1 });
     const isNew = known === undefined;
     const evicted = isNew ? this.#makeRoom() : undefined;
     const older = entry.older;
-    let replaced: Undo["replaced"];
+    let replaced: BatchUndo["replaced"];
     if (entry.producerEpoch !== producerEpoch) {
       replaced = { producerEpoch: entry.producerEpoch, batches: entry.batches };
       entry.producerEpoch = producerEpoch;
@@ -282,7 +406,7 @@ export class ProducerTable {
     else this.#unlink(entry);
     this.#linkNewest(entry);
     if (lastOffset < this.#settled) this.#raiseFloor(lastOffset + 1);
-    else this.#remember({ lastOffset, entry, older, isNew, dropped, replaced, evicted });
+    else this.#remember({ kind: "batch", lastOffset, entry, older, isNew, dropped, replaced, evicted });
   }
 
   #remember(step: Undo): void {
@@ -294,7 +418,9 @@ export class ProducerTable {
     if (to > this.#floor) this.#floor = to;
   }
 
-  #takeBack({ entry, older, isNew, dropped, replaced, evicted }: Undo): void {
+  #takeBack(step: Undo): void {
+    if (step.kind === "told") return this.#takeBackTold(step);
+    const { entry, older, isNew, dropped, replaced, evicted } = step;
     this.#unlink(entry);
     if (isNew) this.#producers.delete(entry.producerId);
     else {
@@ -307,7 +433,7 @@ export class ProducerTable {
       this.#linkAfter(entry, older);
     }
     if (evicted === undefined) return;
-    this.#forgottenMaxId = evicted.forgottenMaxId;
+    this.#forgotten = evicted.forgotten;
     this.#producers.set(evicted.entry.producerId, evicted.entry);
     this.#linkAfter(evicted.entry, undefined);
   }
@@ -315,11 +441,11 @@ export class ProducerTable {
   #makeRoom(): Evicted | undefined {
     const entry = this.#producers.size >= this.#most ? this.#oldest : undefined;
     if (entry === undefined) return undefined;
-    const forgottenMaxId = this.#forgottenMaxId;
-    this.#forgottenMaxId = Math.max(forgottenMaxId, entry.producerId);
+    const forgotten = this.#forgotten;
+    this.#forgotten = { maxId: Math.max(forgotten.maxId, entry.producerId), toldAt: -1 };
     this.#producers.delete(entry.producerId);
     this.#unlink(entry);
-    return { entry, forgottenMaxId };
+    return { entry, forgotten };
   }
 
   #unlink(entry: Entry): void {
@@ -346,41 +472,7 @@ export class ProducerTable {
   }
 }
 
-/** Steps in offset order, at most PRODUCER_UNDO_MAX. */
-class UndoStack {
-  readonly #steps = new Ring<Undo>();
-
-  get newest(): Undo | undefined {
-    return this.#steps.at(this.#steps.length - 1);
-  }
-
-  pop(): void {
-    this.#steps.pop();
-  }
-
-  /** The step that there was no room for any more. */
-  push(step: Undo): Undo | undefined {
-    this.#steps.push(step);
-    return this.#steps.length > PRODUCER_UNDO_MAX ? this.#steps.shift() : undefined;
-  }
-
-  dropBelow(offset: number): void {
-    for (let first = this.#steps.peek(); first !== undefined && first.lastOffset < offset; first = this.#steps.peek())
-      this.#steps.shift();
-  }
-}
-
 /** The one that its producer gives to the next batch. */
 function sequenceAfter({ baseSequence, baseOffset, lastOffset }: WindowBatch): number {
   return addSequence(baseSequence, lastOffset - baseOffset + 1);
-}
-
-function isSame(left: Entry, right: Entry): boolean {
-  if (left.producerId !== right.producerId || left.producerEpoch !== right.producerEpoch) return false;
-  if (left.batches.length !== right.batches.length) return false;
-  return left.batches.every(({ baseSequence, baseOffset, lastOffset, crc }, at) => {
-    const other = right.batches[at] as WindowBatch;
-    const isThere = baseOffset === other.baseOffset && lastOffset === other.lastOffset;
-    return isThere && baseSequence === other.baseSequence && crc === other.crc;
-  });
 }

@@ -242,6 +242,11 @@ export class DecodedBatch implements Iterable<DecodedRecord> {
     };
   }
 
+  /** The checked records, decompressed, as they are stored. */
+  get raw(): { readonly bytes: Uint8Array; readonly start: number } {
+    return { bytes: this.#records, start: this.#start };
+  }
+
   /** The fast way: one view, moved on from record to record. */
   forEach(visit: (view: RecordView) => void): void {
     const walker = this.#walker();
@@ -301,8 +306,8 @@ function checkIntact(batch: Uint8Array, checksum: Crc32c): void {
   }
 }
 
-/** The batch itself, or its records decompressed. */
-function openRecords(batch: Uint8Array, options: DecodeOptions): Uint8Array {
+/** The batch itself, or its records decompressed. Throws OttlaError as `decodeRecords` does. */
+export function openRecords(batch: Uint8Array, options: Omit<DecodeOptions, "checksum">): Uint8Array {
   const codec = compressionAt(batch, 0);
   if (codec === undefined) {
     throw new OttlaError("UNSUPPORTED_COMPRESSION_TYPE", `codec ${attributesAt(batch, 0) & CODEC_MASK} does not exist`);

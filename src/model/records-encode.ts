@@ -207,7 +207,7 @@ export class RecordBatchBuilder {
   }
 }
 
-/** Types of control records (B-9), as in Kafka. */
+/** Types of control records (B-9), as in Kafka; from 0x4f00 on they are our own, which others skip. */
 export const CONTROL_TYPES = {
   ABORT: 0,
   COMMIT: 1,
@@ -216,6 +216,8 @@ export const CONTROL_TYPES = {
   SNAPSHOT_FOOTER: 4,
   KRAFT_VERSION: 5,
   KRAFT_VOTERS: 6,
+  PRODUCERS_CARRIED: 0x4f01,
+  PRODUCERS_EXPIRED: 0x4f02,
 } as const;
 export type ControlType = keyof typeof CONTROL_TYPES;
 

@@ -25,8 +25,8 @@ interface Codec {
 }
 
 /**
- * Codecs for the named compressions, all by default. The others but zstd work too: zstd costs about 10 ms and 1 MiB, which a broker, that
- * never decompresses, does not pay.
+ * Codecs for the named compressions, all by default. The others but zstd work too: zstd costs about 10 ms and 1 MiB, which a command
+ * that needs none does not pay.
  */
 export async function loadCodecs(names: readonly CompressionName[] = COMPRESSION_NAMES): Promise<Codecs> {
   const zstd = names.includes("zstd") ? await loadZstd() : undefined;

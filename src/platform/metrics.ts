@@ -1,7 +1,8 @@
 // Metrics through prom-client, one registry per node, every name with the prefix `ottla_`.
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { assert } from "../base/assert.ts";
 import type { Metrics } from "../ports/metrics.ts";
+import { collectProcessMetrics } from "./process-metrics.ts";
+import { Counter, Gauge, Histogram, Registry } from "./prometheus.ts";
 
 const SECONDS_BUCKETS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
@@ -20,7 +21,7 @@ type Labels = Readonly<Record<string, string>>;
 
 export function createMetrics(options: MetricsOptions = {}): RenderedMetrics {
   const registry = new Registry();
-  if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry, prefix: "ottla_" });
+  if (options.processMetrics ?? true) collectProcessMetrics(registry, "ottla_");
   const families = createFamilies(registry);
   return {
     contentType: registry.contentType,

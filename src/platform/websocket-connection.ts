@@ -129,7 +129,7 @@ export class WebSocketConnection implements MessageConnection {
     else if (!this.#isPaused) this.#webSocket.resume();
   }
 
-  send(outgoing: readonly Uint8Array[]): void {
+  send(outgoing: readonly Uint8Array[], onTaken?: () => void): void {
     const webSocket = this.#webSocket;
     if (this.#isLeaving || webSocket.readyState !== webSocket.OPEN) return;
     let { unsentBytes } = this;
@@ -138,8 +138,11 @@ export class WebSocketConnection implements MessageConnection {
     const isAboveDrain = unsentBytes > this.#drainBytes;
     if (isAboveDrain) this.#isAboveDrain = true;
     this.#options.cork.cork(this.#socket);
-    for (const message of outgoing)
-      webSocket.send(message, this.#countMessage() ?? (isAboveDrain ? this.#onSent : undefined));
+    const last = outgoing.length - 1;
+    for (const [index, message] of outgoing.entries()) {
+      const onSent = this.#countMessage() ?? (isAboveDrain ? this.#onSent : undefined);
+      webSocket.send(message, onTaken === undefined || index < last ? onSent : both(onSent, onTaken));
+    }
   }
 
   /** What the message that ends a group calls when it is written: they are written in order, so all of its group are. */
@@ -256,6 +259,14 @@ export class WebSocketConnection implements MessageConnection {
     if (code === CLOSE_TOO_BIG) return "FRAME_TOO_LARGE: the peer does not take a message that long";
     return code === CLOSE_ABNORMAL ? "the connection was lost" : `closed by the peer (${code})`;
   }
+}
+
+/** Written in order: when the last message is, all are. After an error nobody knows what still looks at the bytes. */
+function both(onSent: (() => void) | undefined, onTaken: () => void): (error?: Error) => void {
+  return (error) => {
+    if (error === undefined || error === null) onTaken();
+    onSent?.();
+  };
 }
 
 /** At most `maxBytes` of UTF-8, cut between characters. */

@@ -63,6 +63,9 @@ export interface Gate {
   run(work: () => void, dropped: () => void): void;
 }
 
+/** Of a socket that waits at the gate: nobody else listens there, and an error that nobody hears ends the process. It destroys itself. */
+const heard = (): void => undefined;
+
 const OPEN_GATE: Gate = { isHeld: false, run: (work) => work() };
 
 type Settings = Required<Omit<WebSocketTransportOptions, "httpHandler" | "advertisedAddress">> &
@@ -134,6 +137,8 @@ class WebSocketTransport implements MessageTransport {
       handleProtocols: () => SUBPROTOCOL,
     });
     const open = new Set<WebSocketConnection>();
+    // Made here: a closure of the upgrade would keep its request as long as the connection.
+    const onEnd = (ended: WebSocketConnection): void => void open.delete(ended);
     const refuse = (socket: Duplex, refusal: Refusal, remote: string | undefined): void => {
       onDropped(remote ?? "?", `${refusal.code}: ${refusal.about}`);
       refuseSocket(socket, refusal);
@@ -160,20 +165,18 @@ class WebSocketTransport implements MessageTransport {
       const fault = open.size >= connectionsMax ? FULL : upgradeFault(request, ownHosts);
       if (fault !== undefined) return refuse(socket, fault, request.socket.remoteAddress);
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        const connection = this.#adopt(webSocket, request.socket, {
-          onEnd: (ended) => open.delete(ended),
-          limitsPartial: true,
-        });
+        const connection = this.#adopt(webSocket, request.socket, { onEnd, limitsPartial: true });
         open.add(connection);
         onConnection(connection);
       });
     };
-    server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      socket.on("error", heard);
       gate.run(
         () => upgrade(request, socket, head),
         () => socket.destroy(),
-      ),
-    );
+      );
+    });
   }
 
   async connect(address: string): Promise<MessageConnection> {

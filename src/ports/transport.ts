@@ -23,8 +23,11 @@ export interface Connection<Outgoing, Received> {
   expect?(bytes: number): void;
   /** Must be called once, in the turn in which the connection was handed out. */
   start(handlers: ConnectionHandlers<Received>): void;
-  /** Enqueues without waiting; the bytes must not change afterwards. Sends to a closed connection are dropped. */
-  send(outgoing: Outgoing): void;
+  /**
+   * Enqueues without waiting; the bytes must not change before `onTaken`, which is called, if at all, once nobody looks at them any more. Sends to a
+   * closed connection are dropped.
+   */
+  send(outgoing: Outgoing, onTaken?: () => void): void;
   /** Stops and restarts reading from the peer: back-pressure reaches the sender. */
   pause(): void;
   resume(): void;

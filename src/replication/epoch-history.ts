@@ -17,6 +17,10 @@ export class EpochHistory {
   }
 
   /** -1: none. */
+  get oldest(): number {
+    return this.#entries[0]?.epoch ?? -1;
+  }
+  /** -1: none. */
   get latest(): number {
     return this.#entries.at(-1)?.epoch ?? -1;
   }
@@ -36,6 +40,14 @@ export class EpochHistory {
   /** R-12: the log ends at `end`, also where it did before. */
   cut(end: Offset): void {
     this.#dropWhile((entry) => entry.startOffset >= end);
+  }
+
+  /** S-31: the log begins at `start`: the epoch that holds it begins there. */
+  raiseStart(start: Offset): void {
+    let dropped: EpochStart | undefined;
+    while ((this.#entries[0]?.startOffset ?? start) < start) dropped = this.#entries.shift();
+    if (dropped === undefined || this.#entries[0]?.startOffset === start) return;
+    this.#entries.unshift({ epoch: dropped.epoch, startOffset: start });
   }
 
   /** Appends from `end` on were taken back: only an epoch that was opened at `end` itself may have been there before. */

@@ -27,6 +27,8 @@ export class FollowerProgress implements CountedReplica {
   position = UNKNOWN;
   durableEnd = UNKNOWN;
   #reported = UNKNOWN;
+  /** Where its log begins durably, as it said; below it nothing comes back. */
+  startOffset = UNKNOWN;
   /** In the committed ISR. */
   isInSync = false;
   /** In the maximal ISR: the high watermark waits for it. */
@@ -64,6 +66,7 @@ export class FollowerProgress implements CountedReplica {
     this.position = UNKNOWN;
     this.durableEnd = UNKNOWN;
     this.#reported = UNKNOWN;
+    this.startOffset = UNKNOWN;
     this.chasedOffset = UNKNOWN;
   }
 
@@ -74,11 +77,12 @@ export class FollowerProgress implements CountedReplica {
     this.#credit();
   }
 
-  report(durableEnd: number): void {
+  report(durableEnd: number, startOffset: number): void {
     // Comes from the wire: whatever it says, it breaks nothing here.
     if (durableEnd < 0) return;
     if (this.position === UNKNOWN && !mutant("D-3s") && !mutant("D-3")) return;
     this.#reported = durableEnd;
+    this.startOffset = Math.max(UNKNOWN, startOffset);
     this.#credit();
   }
 

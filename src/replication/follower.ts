@@ -46,8 +46,11 @@ export class Follower<Token, Body> {
   /** The next position is the first of its slot. */
   #isNewSlot = true;
   #reportedEnd = -1;
+  #reportedStart = -1;
   /** As last heard in this leader epoch; ours stops at what is durable here. */
   #leaderMark = -1;
+  /** As last heard in this leader epoch; ours stops at our high watermark. */
+  #leaderStart = -1;
 
   constructor(settings: CoreSettings, parts: { readonly log: LogState; readonly effects: Effects<Token, Body> }) {
     this.#settings = settings;
@@ -74,6 +77,7 @@ export class Follower<Token, Body> {
     this.#uncleanEpoch = record.uncleanEpoch;
     this.#nowMs = nowMs;
     this.#leaderMark = -1;
+    this.#leaderStart = -1;
     this.#failures = 0;
     this.#restart();
     if (this.#log.isCutting) return;
@@ -106,6 +110,10 @@ export class Follower<Token, Body> {
     this.#report();
   }
 
+  startDurable(): void {
+    if (this.#isFollowing) this.#report();
+  }
+
   /** The disk had no room: the leader's answer to the present position would not fit any more. */
   refused(nowMs: number | undefined): void {
     this.#nowMs = nowMs ?? this.#nowMs;
@@ -126,7 +134,7 @@ export class Follower<Token, Body> {
   #restart(): void {
     this.#isValidated = false;
     this.#isNewSlot = true;
-    this.#reportedEnd = -1;
+    this.#forgetReports();
     this.#retryAtMs = 0;
   }
 
@@ -152,6 +160,8 @@ export class Follower<Token, Body> {
 
   #take(event: Fetched<Body>): void {
     const taken = this.#usable(event.batches);
+    const base = this.#restartAt(event);
+    if (base !== undefined) return this.#beginAnew(base);
     // What does not even begin where it was asked for is no answer to it, and proves nothing.
     if (taken.length === 0 && event.batches.length > 0) return this.#backOff(this.#settings.backoffMs);
     this.#failures = 0;
@@ -161,10 +171,25 @@ export class Follower<Token, Body> {
     }
     this.#isValidated = true;
     this.#leaderMark = event.highWatermark;
+    this.#leaderStart = event.logStartOffset;
     this.#learnMark();
     this.#report();
     if (taken.length < event.batches.length) this.#backOff(this.#settings.backoffMs);
     else if (taken.length > 0) this.#ask();
+  }
+
+  /**
+   * S-32: the leader's log may begin inside a batch, and its batches only come whole. An empty log has nothing to lose, and begins where they do.
+   *
+   * Example: ours is empty at 5, a batch [3, 7] comes -> begin anew at 3, empty, and ask from there; the leader gives the same batch again
+   *          ours is empty at 0, a batch [98, 103] comes, and the leader's log starts at 100 -> begin anew at 98
+   */
+  #restartAt({ batches: [first], logStartOffset }: Fetched<Body>): Offset | undefined {
+    const { isEmpty, endOffset } = this.#log;
+    if (!isEmpty || first === undefined || first.baseOffset === endOffset || mutant("S-32")) return undefined;
+    const { baseOffset, lastOffset } = first;
+    const wanted = baseOffset < endOffset ? endOffset : logStartOffset;
+    return baseOffset <= wanted && wanted <= lastOffset ? baseOffset : undefined;
   }
 
   /** B-18, B-19: each begins where the one before ended, and none is of an epoch that the leader could not know when it was asked. */
@@ -186,21 +211,36 @@ export class Follower<Token, Body> {
     const known = Math.min(this.#leaderMark, this.#log.durableEnd) as Offset;
     if (this.#log.raiseHighWatermark(known))
       this.#effects.push({ kind: "high-watermark", highWatermark: this.#log.highWatermark });
+    this.#learnStart();
+  }
+
+  /** I-20: what the leader has let go, as far as it is known here to be committed. */
+  #learnStart(): void {
+    const { highWatermark } = this.#log;
+    const startOffset = (this.#leaderStart < highWatermark ? this.#leaderStart : highWatermark) as Offset;
+    if (this.#log.raiseStart(startOffset)) this.#effects.push({ kind: "log-start", startOffset });
   }
 
   #report(): void {
     if (!this.#isValidated && !mutant("D-3")) return;
     const durableEnd = mutant("M3") ? this.#log.endOffset : this.#log.durableEnd;
-    if (durableEnd <= this.#reportedEnd) return;
+    const startOffset = mutant("S-30") ? this.#log.startOffset : this.#log.durableStart;
+    if (durableEnd <= this.#reportedEnd && startOffset <= this.#reportedStart) return;
     this.#reportedEnd = durableEnd;
-    this.#effects.push({ kind: "report", leaderEpoch: this.#leaderEpoch, durableEnd });
+    this.#reportedStart = startOffset;
+    this.#effects.push({ kind: "report", leaderEpoch: this.#leaderEpoch, durableEnd, startOffset });
+  }
+
+  #forgetReports(): void {
+    this.#reportedEnd = -1;
+    this.#reportedStart = -1;
   }
 
   /** R-14, KIP-279: back to where both histories agree; may take several rounds. */
   #diverged(theirs: Divergence): void {
     const { epochs, endOffset } = this.#log;
     this.#isValidated = false;
-    if (!mutant("D-3")) this.#reportedEnd = -1;
+    if (!mutant("D-3")) this.#forgetReports();
     const ours = epochs.endOffsetFor(theirs.epoch, endOffset);
     let to = endOffset as number;
     if (ours !== undefined) to = Math.min(to, ours.endOffset);
@@ -220,6 +260,9 @@ export class Follower<Token, Body> {
         this.#uncleanEpoch < 0 ? "no unclean election is known" : `unclean election in ${this.#uncleanEpoch}`;
       return this.#damaged(`${asks}, below the high watermark ${highWatermark} (log end ${endOffset}; ${cause})`);
     }
+    // The batch that holds the log start would go, and nothing be left.
+    const { startOffset } = this.#log;
+    if (to <= startOffset && startOffset > 0 && endOffset > startOffset) return this.#beginAnew(startOffset);
     if (!this.#log.canCut(to))
       return this.#damaged(`${asks}, what its producers were is known from ${this.#log.producers.floor} on`);
     this.#log.beginCut(to);
@@ -235,7 +278,7 @@ export class Follower<Token, Body> {
     switch (error) {
       case "OFFSET_OUT_OF_RANGE":
         // R-17: everything here was deleted there.
-        if (logStartOffset > this.#log.endOffset) return this.#beginAnew(logStartOffset as Offset);
+        if (this.#isAllDeleted(logStartOffset)) return this.#beginAnew(logStartOffset as Offset);
         return this.#backOff(this.#settings.backoffMs);
       case "FENCED_LEADER_EPOCH":
         // R-21: ours is old; metadata is on its way.
@@ -253,9 +296,15 @@ export class Follower<Token, Body> {
     }
   }
 
+  /** Also where this log ends just there, and the leader could not say whether it is its own. */
+  #isAllDeleted(logStartOffset: number): boolean {
+    const { endOffset, epochs } = this.#log;
+    return logStartOffset > endOffset || (logStartOffset === endOffset && epochs.latest >= 0);
+  }
+
   #beginAnew(fromOffset: Offset): void {
     this.#isValidated = false;
-    this.#reportedEnd = -1;
+    this.#forgetReports();
     this.#log.isCutting = true;
     this.#effects.push({ kind: "restart-log", fromOffset });
   }

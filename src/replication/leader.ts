@@ -2,6 +2,7 @@
 import { assert } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { ErrorName } from "../model/errors.ts";
+import { nextToTell } from "../model/producer-carry.ts";
 import type { SequenceVerdict } from "../model/producer-table.ts";
 import type { Offset } from "../model/ids.ts";
 import type { Effects } from "./effects.ts";
@@ -21,7 +22,10 @@ import type {
   WaitingProduce,
 } from "./types.ts";
 
+const NOTHING_CARRIED: { readonly toOffset: number; readonly end: number } = Object.freeze({ toOffset: -1, end: 0 });
+
 type Produce<Token> = Extract<LocalEvent<Token>, { kind: "produce" }>;
+type CarryProducers = Extract<LocalEvent<unknown>, { kind: "carry-producers" }>;
 type FollowerFetch = Extract<LeaderEvent, { kind: "follower-fetch" }>;
 type DurableReport = Extract<LeaderEvent, { kind: "durable-report" }>;
 type SessionEnded = Extract<LeaderEvent, { kind: "session-ended" }>;
@@ -45,6 +49,9 @@ export class Leader<Token, Body> {
   readonly #effects: Effects<Token, Body>;
   readonly #queues: ProduceQueues<Token, Body>;
   readonly #replicas: InSyncReplicas<Token, Body>;
+  readonly #producerExpirationMs: number;
+  /** Once all below `end` is committed, the log may begin at `toOffset`. */
+  #carried = NOTHING_CARRIED;
 
   constructor(
     settings: CoreSettings,
@@ -55,6 +62,7 @@ export class Leader<Token, Body> {
     this.#effects = parts.effects;
     this.#queues = new ProduceQueues(parts.effects);
     this.#replicas = new InSyncReplicas(settings, parts, record);
+    this.#producerExpirationMs = settings.producerExpirationMs ?? Number.POSITIVE_INFINITY;
   }
 
   get record(): PartitionRecord {
@@ -78,6 +86,7 @@ export class Leader<Token, Body> {
   }
 
   start(record: PartitionRecord, nowMs: number): void {
+    this.#carried = NOTHING_CARRIED;
     this.#replicas.begin(record, nowMs);
     this.#moveHighWatermark();
   }
@@ -169,6 +178,7 @@ export class Leader<Token, Body> {
     const isShort = waiting.acks === -1 && this.isBelowMinIsr;
     const error = isShort ? "NOT_ENOUGH_REPLICAS_AFTER_APPEND" : "REQUEST_TIMED_OUT";
     this.#effects.settle(waiting, { error, outcome: "unknown" });
+    this.#queues.gaveUp();
   }
 
   written(): void {
@@ -183,6 +193,7 @@ export class Leader<Token, Body> {
   }
 
   refused(): void {
+    this.#carried = NOTHING_CARRIED;
     this.#queues.takeBack(this.#log.endOffset);
   }
 
@@ -209,7 +220,7 @@ export class Leader<Token, Body> {
     if (follower === undefined) return;
     if (event.leaderEpoch !== this.#replicas.record.leaderEpoch && !mutant("D-3e") && !mutant("M14")) return;
     if (follower.place(event.brokerEpoch, event.sessionId) !== "present" && !mutant("D-3s")) return;
-    follower.report(event.durableEnd);
+    follower.report(event.durableEnd, event.startOffset);
     this.#progressed(follower, event);
   }
 
@@ -217,6 +228,56 @@ export class Leader<Token, Body> {
     const follower = this.#replicas.find(event.follower);
     if (follower === undefined || follower.sessionId !== event.sessionId || mutant("D-3s")) return;
     follower.forget(this.#replicas.behindSince(follower, event.nowMs));
+  }
+
+  /** D-15: what whoever begins there would not know of producers goes into the log first. */
+  carryProducers({ toOffset, wallMs, mayExpire }: CarryProducers): void {
+    const log = this.#log;
+    // As in `raiseStart`: what is not committed stays.
+    const startOffset = Math.min(toOffset, log.highWatermark);
+    if (this.isBelowMinIsr || this.isCarried(startOffset)) return;
+    const question = { startOffset, nowMs: wallMs, expirationMs: this.#producerExpirationMs, mayExpire };
+    for (let told = nextToTell(log.producers, question); told; told = nextToTell(log.producers, question)) {
+      const { endOffset: baseOffset } = log;
+      const { leaderEpoch } = this.#replicas.record;
+      const place = { baseOffset, lastOffset: baseOffset, producerId: -1, producerEpoch: -1, baseSequence: -1, crc: 0 };
+      log.producers.observe({ ...place, told });
+      log.endOffset = (baseOffset + 1) as Offset;
+      this.#effects.push({ kind: "append-told", told, baseOffset, leaderEpoch, wallMs });
+    }
+    this.#carried = { toOffset: startOffset, end: log.producers.unsettledEnd };
+  }
+
+  /** `carry-producers` for this offset, or a higher one, has done what it can. */
+  isCarried(toOffset: number): boolean {
+    return toOffset <= this.#carried.toOffset;
+  }
+
+  /**
+   * D-15: what is committed tells whoever begins there of all producers that are known here. Not only what was told must be: a window that has moved on
+   * by what is not committed may come back.
+   */
+  mayBeginAt(startOffset: number): boolean {
+    const isCommitted = this.#log.highWatermark >= this.#carried.end;
+    return (this.isCarried(startOffset) && isCommitted) || mutant("D-15r");
+  }
+
+  /** S-30: in memory at once, so that whoever reads sees it; never above what is committed. */
+  raiseStart(toOffset: Offset): void {
+    const log = this.#log;
+    const to = Math.min(toOffset, log.highWatermark) as Offset;
+    if (this.mayBeginAt(to) && log.raiseStart(to)) this.#effects.push({ kind: "log-start", startOffset: to });
+  }
+
+  /** S-30: below this no replica that lives has anything, whatever is lost; -1: one of them has not said. */
+  lowWatermark(eligible: Eligible): number {
+    let low: number = mutant("S-30") ? this.#log.startOffset : this.#log.durableStart;
+    for (const { nodeId, brokerEpoch, startOffset } of this.#replicas.followers) {
+      const livesIn = eligible.get(nodeId);
+      // What it said in an earlier life may be undone.
+      if (livesIn !== undefined) low = Math.min(low, livesIn === brokerEpoch ? startOffset : -1);
+    }
+    return low;
   }
 
   isrChangeRefused(partitionEpoch: number, error: ErrorName): void {
@@ -264,11 +325,20 @@ export class Leader<Token, Body> {
    *            fetch at 8, last epoch 2 -> undefined, equal
    *            fetch at 7, last epoch 1 -> diverging (0, 5): it has 5 and 6 of a leader that we never followed
    *            fetch at 4, last epoch 0 -> undefined, behind
+   *          our epochs [(2, 5)], start 5, end 8
+   *            fetch at 0, last epoch -1 -> undefined: an empty log is given what is left, from the batch that holds 5 on (S-32)
+   *            fetch at 5, last epoch 0 -> out of range: whether its 4 is ours nobody knows any more, and it is gone
    */
   #objection(fetchOffset: Offset, lastFetchedEpoch: number): Verdict | undefined {
     const { epochs, endOffset, startOffset } = this.#log;
-    if (fetchOffset < startOffset) return refused("OFFSET_OUT_OF_RANGE");
+    if (fetchOffset < startOffset) {
+      const isNew = lastFetchedEpoch < 0 && startOffset < endOffset;
+      return isNew ? undefined : refused("OFFSET_OUT_OF_RANGE");
+    }
     if (mutant("M6")) return undefined;
+    const isBeforeOurs = lastFetchedEpoch >= 0 && lastFetchedEpoch < epochs.oldest;
+    if (isBeforeOurs && fetchOffset === startOffset && startOffset > 0 && !mutant("S-31"))
+      return refused("OFFSET_OUT_OF_RANGE");
     if (lastFetchedEpoch === epochs.latest && fetchOffset <= endOffset) return undefined;
     // An empty log has nothing that could differ.
     if (lastFetchedEpoch < 0) return fetchOffset > endOffset ? refused("OFFSET_OUT_OF_RANGE") : undefined;
@@ -285,8 +355,10 @@ export class Leader<Token, Body> {
     const { writtenEnd } = this.#log;
     if (mutant("M4") && writtenEnd > follower.durableEnd) follower.durableEnd = writtenEnd;
     this.#progressed(follower, event);
-    const limitOffset = writtenEnd > fetchOffset ? writtenEnd : fetchOffset;
-    return { kind: "read", fromOffset: fetchOffset, limitOffset, isFirst };
+    const { startOffset } = this.#log;
+    const fromOffset = startOffset > fetchOffset ? startOffset : fetchOffset;
+    const limitOffset = writtenEnd > fromOffset ? writtenEnd : fromOffset;
+    return { kind: "read", fromOffset, limitOffset, isFirst };
   }
 
   #progressed(follower: FollowerProgress, event: FollowerFetch | DurableReport): void {

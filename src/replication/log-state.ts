@@ -22,6 +22,8 @@ export class LogState {
   readonly epochs = new EpochHistory();
   producers = new ProducerTable();
   startOffset = 0 as Offset;
+  /** The log start that a power loss leaves. */
+  durableStart = 0 as Offset;
   endOffset = 0 as Offset;
   writtenEnd = 0 as Offset;
   durableEnd = 0 as Offset;
@@ -40,6 +42,7 @@ export class LogState {
   }): void {
     this.isLoaded = true;
     this.startOffset = found.startOffset;
+    this.durableStart = found.startOffset;
     this.producers = found.producers;
     this.cutDone(found.ends, found.epochs);
     // D-7: a stored mark above what is durable here proves nothing.
@@ -56,6 +59,7 @@ export class LogState {
     this.durableEnd = ends.durableEnd;
     this.#truncations = ends.truncations;
     this.epochs.reset(epochs);
+    this.epochs.raiseStart(this.startOffset);
     // A batch that the cut went through is gone whole.
     this.producers.truncate(ends.endOffset);
     if (this.highWatermark > ends.durableEnd) this.highWatermark = ends.durableEnd;
@@ -64,9 +68,27 @@ export class LogState {
   /** Empty, from `startOffset` on: all below is held to be committed by whoever has deleted it (R-7). */
   restartDone(ends: LogEnds, startOffset: Offset, producers: ProducerTable): void {
     this.startOffset = startOffset;
+    this.durableStart = startOffset;
     this.producers = producers;
     this.highWatermark = startOffset;
     this.cutDone(ends, []);
+  }
+
+  get isEmpty(): boolean {
+    return this.startOffset === this.endOffset;
+  }
+
+  /** S-31, I-20: only what is committed goes. False: it begins there, or above, already. */
+  raiseStart(to: Offset): boolean {
+    if (to <= this.startOffset) return false;
+    assert(to <= this.highWatermark, `log start ${to} above the high watermark ${this.highWatermark}`);
+    this.startOffset = to;
+    this.epochs.raiseStart(to);
+    return true;
+  }
+
+  startDurable(startOffset: Offset): void {
+    if (startOffset > this.durableStart && startOffset <= this.startOffset) this.durableStart = startOffset;
   }
 
   /** False: what its producers were there is not known any more. */
@@ -119,6 +141,7 @@ export class LogState {
     this.producers.truncate(fromOffset);
     if (epochs === undefined) this.epochs.takeBack(fromOffset);
     else this.epochs.reset(epochs);
+    this.epochs.raiseStart(this.startOffset);
     return true;
   }
 

@@ -16,6 +16,7 @@ import { Leader } from "./leader.ts";
 import { LogState } from "./log-state.ts";
 import type {
   CoreSettings,
+  Eligible,
   EpochStart,
   LeaderEvent,
   LocalEvent,
@@ -90,6 +91,10 @@ export class PartitionCore<Token, Body = Uint8Array> {
   get startOffset(): Offset {
     return this.#log.startOffset;
   }
+  /** S-30: below this no replica that lives has anything, whatever is lost; -1: one has not said, or this is not the leader. */
+  lowWatermark(eligible: Eligible): number {
+    return this.#ledBy()?.lowWatermark(eligible) ?? -1;
+  }
   /** Accepted: where the next batch goes. */
   get endOffset(): Offset {
     return this.#log.endOffset;
@@ -132,6 +137,16 @@ export class PartitionCore<Token, Body = Uint8Array> {
   /** When a `tick` gives a follower's position again; undefined: it is not backing off. */
   get retryAtMs(): number | undefined {
     return this.#role === "follower" ? this.#follower?.retryAtMs : undefined;
+  }
+
+  /** Nothing is left to do of a `carry-producers` for this offset but to wait; a leader below min ISR could not do it, or a full disk has undone it. */
+  isCarried(toOffset: number): boolean {
+    return this.#ledBy()?.isCarried(toOffset) === true;
+  }
+
+  /** A leader's log may begin there, after a `carry-producers`: whoever reads it from there on will know of producers what is known here (D-15). */
+  mayBeginAt(startOffset: number): boolean {
+    return this.#ledBy()?.mayBeginAt(startOffset) === true;
   }
 
   /** Why a request that knows this leader epoch (-1: not checked) is not served here, or undefined when it is. */
@@ -215,6 +230,13 @@ export class PartitionCore<Token, Body = Uint8Array> {
         return this.#followedBy()?.sessionStarted(event.nowMs);
       case "isr-change-refused":
         return this.#ledBy()?.isrChangeRefused(event.partitionEpoch, event.error);
+      case "carry-producers":
+        return this.#ledBy()?.carryProducers(event);
+      case "raise-start":
+        return this.#ledBy()?.raiseStart(event.toOffset);
+      case "start-durable":
+        this.#log.startDurable(event.startOffset);
+        return this.#followedBy()?.startDurable();
       case "truncated":
       case "restarted":
         return this.#cutDone(event);

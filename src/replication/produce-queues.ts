@@ -10,7 +10,9 @@ const COMMITTED = Object.freeze({ error: "NONE", outcome: "appended" });
 
 /**
  * acks=1 and acks=all in two queues, so that a written batch never waits behind one that is not committed; duplicates by themselves, since the offset of an
- * original may be any. Bounded by what the shell lets in.
+ * original may be any.
+ *
+ * Bound: twice what the shell lets wait. Whoever gives up does not count there any more, and here not for long, though nothing be committed for hours.
  */
 export class ProduceQueues<Token, Body> {
   readonly #effects: Effects<Token, Body>;
@@ -18,6 +20,8 @@ export class ProduceQueues<Token, Body> {
   readonly #untilCommitted = new Ring<WaitingProduce<Token>>();
   /** By offset. Made when first needed: hardly any partition ever has one. */
   #duplicates: Heap<WaitingProduce<Token>> | undefined;
+  /** At least as many as are here and wait no longer. */
+  #gaveUpCount = 0;
   /** Of the log, when it was last told. */
   #lastEnd = Number.POSITIVE_INFINITY;
 
@@ -41,6 +45,14 @@ export class ProduceQueues<Token, Body> {
   untilOriginalCommitted(waiting: WaitingProduce<Token>): void {
     this.#duplicates ??= new Heap<WaitingProduce<Token>>((left, right) => left.endOffset < right.endOffset);
     this.#duplicates.push(waiting);
+  }
+
+  /** One was told by its deadline. Linear in what waits, once for each half of it. */
+  gaveUp(): void {
+    if (++this.#gaveUpCount * 2 < this.length) return;
+    this.#gaveUpCount = 0;
+    for (const queue of [this.#untilWritten, this.#untilCommitted]) keepOnly(queue, isAwaited);
+    for (const waiting of this.#takeDuplicates()) if (isAwaited(waiting)) this.untilOriginalCommitted(waiting);
   }
 
   written(end: Offset): void {
@@ -70,13 +82,11 @@ export class ProduceQueues<Token, Body> {
   /** Linear in what waits; happens only on a full disk, or once where leadership was handed over. */
   #dropFrom(from: Offset, answer: { readonly error: ErrorName; readonly outcome: Outcome }): void {
     for (const queue of [this.#untilWritten, this.#untilCommitted]) {
-      const kept: WaitingProduce<Token>[] = [];
-      for (const waiting of queue) {
-        if (waiting.endOffset <= from) kept.push(waiting);
-        else this.#effects.settle(waiting, answer);
-      }
-      queue.clear();
-      for (const waiting of kept) queue.push(waiting);
+      keepOnly(queue, (waiting) => {
+        if (waiting.endOffset <= from) return true;
+        this.#effects.settle(waiting, answer);
+        return false;
+      });
     }
     for (const waiting of this.#takeDuplicates()) {
       if (waiting.endOffset <= from) this.untilOriginalCommitted(waiting);
@@ -107,4 +117,13 @@ export class ProduceQueues<Token, Body> {
       this.#effects.settle(head, COMMITTED);
     }
   }
+}
+
+const isAwaited = ({ isSettled }: WaitingProduce<unknown>): boolean => !isSettled;
+
+/** In their order. */
+function keepOnly<T>(queue: Ring<T>, holds: (item: T) => boolean): void {
+  const kept = [...queue].filter(holds);
+  queue.clear();
+  for (const item of kept) queue.push(item);
 }

@@ -3,6 +3,7 @@
 // The core owns the ends and the epoch history of the log from `load` on; the log only carries out and completes (D-34).
 import type { ErrorName, Outcome } from "../model/errors.ts";
 import type { LeaderEpoch, NodeId, Offset } from "../model/ids.ts";
+import type { ToldProducers } from "../model/producer-records.ts";
 import type { ProducerTable, SequencedBatch } from "../model/producer-table.ts";
 
 /** 0: no answer. 1: when written by the leader. -1: when the high watermark has passed the batch. */
@@ -58,7 +59,7 @@ export interface FetchedBatch<Body> {
   /** Inclusive. */
   readonly lastOffset: Offset;
   readonly epoch: LeaderEpoch;
-  /** Those of its batches that have a producer id, in order. */
+  /** Those of its batches that have a producer, or speak of producers, in order. */
   readonly sequenced: readonly SequencedBatch[];
   readonly body: Body;
 }
@@ -138,6 +139,23 @@ export type LocalEvent<Token> =
       /** The log's new one, empty. */
       readonly producers: ProducerTable;
     }
+  /**
+   * On the leader: retention, or who deletes records, wants the log to begin at `toOffset`. No further than the high watermark (S-27, S-30); elsewhere
+   * nothing.
+   */
+  | { readonly kind: "raise-start"; readonly toOffset: Offset }
+  /**
+   * The log start is to be raised to `toOffset`: appends what whoever begins there would not know of producers (D-15). Nothing while below min ISR.
+   * `PartitionCore.mayBeginAt` tells when it may be raised. `wallMs` is data, told in the log (D-23); `mayExpire`: false after a jump of that clock.
+   */
+  | {
+      readonly kind: "carry-producers";
+      readonly toOffset: Offset;
+      readonly wallMs: number;
+      readonly mayExpire: boolean;
+    }
+  /** A `log-start` is durable. */
+  | { readonly kind: "start-durable"; readonly startOffset: Offset }
   /** Every 500 ms; may come more often, e.g. when `retryAtMs` has passed. */
   | { readonly kind: "tick"; readonly eligible: Eligible; readonly nowMs: number };
 
@@ -165,6 +183,8 @@ export type LeaderEvent =
       readonly sessionId: number;
       readonly leaderEpoch: number;
       readonly durableEnd: Offset;
+      /** Where its log begins, durably; -1: it does not say (an older build). */
+      readonly startOffset: number;
       readonly eligible: Eligible;
       readonly nowMs: number;
     }
@@ -184,7 +204,7 @@ export type FollowerEvent<Body> =
       readonly fetchOffset: Offset;
       /** The leader's; -1 with a divergence or an error (R-6). */
       readonly highWatermark: number;
-      /** The leader's; needed with OFFSET_OUT_OF_RANGE. */
+      /** The leader's, -1 not known; needed with OFFSET_OUT_OF_RANGE. With batches this log follows it. */
       readonly logStartOffset: number;
       readonly batches: readonly FetchedBatch<Body>[];
       readonly diverging?: Divergence | undefined;
@@ -225,6 +245,14 @@ export type PartitionEffect<Token, Body = Uint8Array> =
       readonly leaderEpoch: LeaderEpoch;
       readonly waiting: WaitingProduce<Token> | undefined;
     }
+  /** Write this as a control batch of one offset and that time, and hand it to the log. Nobody waits for it. */
+  | {
+      readonly kind: "append-told";
+      readonly told: ToldProducers;
+      readonly baseOffset: Offset;
+      readonly leaderEpoch: LeaderEpoch;
+      readonly wallMs: number;
+    }
   /**
    * The batch of `token` is in the log already, and is not appended again (P-2). `waiting`: until the high watermark has passed the original (P-15), to be
    * named in a `deadline` as any other; undefined: an `answer` with the offset of the original follows.
@@ -244,7 +272,9 @@ export type PartitionEffect<Token, Body = Uint8Array> =
   | { readonly kind: "append-fetched"; readonly batches: readonly FetchedBatch<Body>[] }
   /** Cut the log and its epochs at `toOffset` (R-12: also where only an epoch goes), then tell `truncated`. */
   | { readonly kind: "truncate"; readonly toOffset: Offset }
-  /** Drop everything and begin empty at `fromOffset`, then tell `restarted` (R-17). */
+  /** Have the log begin at `startOffset`, then tell `start-durable`; whoever reads sees it at once. */
+  | { readonly kind: "log-start"; readonly startOffset: Offset }
+  /** Drop everything and begin empty at `fromOffset`, then tell `restarted` (R-17, S-32). */
   | { readonly kind: "restart-log"; readonly fromOffset: Offset }
   /** The position to ask for from now on. */
   | {
@@ -256,8 +286,13 @@ export type PartitionEffect<Token, Body = Uint8Array> =
       /** Nothing before it counts: the slot is added anew. */
       readonly isFirst: boolean;
     }
-  /** Tell the leader that everything below is durable here (D-3). */
-  | { readonly kind: "report"; readonly leaderEpoch: LeaderEpoch; readonly durableEnd: Offset }
+  /** Tell the leader that everything below `durableEnd` is durable here (D-3), and where the log begins durably (S-30). */
+  | {
+      readonly kind: "report";
+      readonly leaderEpoch: LeaderEpoch;
+      readonly durableEnd: Offset;
+      readonly startOffset: Offset;
+    }
   /** Ask the controller, until it answers or a newer record of this partition comes (R-31). A newer proposal replaces an older one. */
   | {
       readonly kind: "propose-isr";
@@ -298,4 +333,6 @@ export interface CoreSettings {
   readonly lagMaxMs: number;
   /** replica.fetch.backoff.ms */
   readonly backoffMs: number;
+  /** producer.id.expiration.ms; undefined: nobody is ever forgotten for having been silent. */
+  readonly producerExpirationMs?: number | undefined;
 }

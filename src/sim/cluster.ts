@@ -8,9 +8,12 @@ import { majorityOf } from "../raft/quorum.ts";
 import { nodeIdOf, type ReplicaId } from "../raft/types.ts";
 import { SimDisk } from "./disk.ts";
 import { type HistoryEvent, type PartitionName, partitionName } from "../checkers/history.ts";
+import { type DamageOnDisk, NO_DAMAGE } from "./replicas/planted-damage.ts";
 import type { DurableClaim, ReplicaWatch } from "./replicas/replica-watch.ts";
 import type { SimNetwork } from "./network.ts";
 import { SimNode } from "./node.ts";
+import type { Planted } from "./at-rest.ts";
+import type { RotEntry } from "./rot-ledger.ts";
 import { provenPartOf, type Stretch } from "./journal-rot.ts";
 import { type CopyOptions, type LogContent, type PlatterEnd, readCopy, recoverCopy } from "./platter.ts";
 import type { QuorumWatch } from "./quorum-watch.ts";
@@ -216,12 +219,17 @@ export class SimCluster {
     return this.#parts.replicas.hasLastCopy(node.id);
   }
 
-  /** The disk of a node that is down is gone, or is as it was: what only it had is lost. */
-  diskLost(node: SimNode): void {
+  /** What a copy of its disk, made now, has of damage that was planted. */
+  damageOn(node: SimNode): DamageOnDisk {
+    return this.#parts.replicas.damage.onDisk(node.id);
+  }
+
+  /** The disk of a node that is down is gone, or is as it was, with the `damage` of then: what only it had is lost. */
+  diskLost(node: SimNode, damage: DamageOnDisk = NO_DAMAGE): void {
     const { watch, replicas } = this.#parts;
     this.spoilt(node);
     for (const replica of watch.replicasOf(node.id)) this.#lost.add(replica);
-    replicas.diskLost(node.id);
+    replicas.diskLost(node.id, damage);
   }
 
   /** Does it hold a replica of a partition that has several? */
@@ -234,6 +242,54 @@ export class SimCluster {
   /** Bits of its log of that partition turned over, or cannot be read. */
   logSpoilt(node: SimNode, partition: PartitionName): void {
     this.#parts.replicas.spoilt(node.id, partition);
+  }
+
+  /** D8: of its log of that partition, as long as `isThere`. */
+  pageUnreadable(node: SimNode, partition: PartitionName, isThere: () => boolean): void {
+    this.#parts.replicas.damage.makeUnreadable(node.id, partition, isThere);
+  }
+
+  /** Somebody is about to ask that what lies below goes. */
+  mayTrim(place: { readonly topic: string; readonly partition: number }, toOffset: number): void {
+    const topic = this.#parts.watch.image.topicByName(place.topic);
+    if (topic !== undefined) this.#parts.replicas.lives.mayTrim(topic.topicId, place.partition, toOffset);
+  }
+
+  /** Was a record committed in [from, to), as far as anybody knows of the topic? */
+  hasRecords(
+    place: { readonly topic: string; readonly partition: number },
+    range: { readonly from: number; readonly to: number },
+  ): boolean {
+    const topic = this.#parts.watch.image.topicByName(place.topic);
+    return topic !== undefined && this.#parts.replicas.hasRecords(topic.topicId, place.partition, range);
+  }
+
+  /** Has this partition its last good copy there, of several? */
+  isLastCopy(node: SimNode, partition: PartitionName): boolean {
+    return this.#parts.replicas.isLastCopy(node.id, partition);
+  }
+
+  /** A file of that partition is not what was written. */
+  rotPlanted(node: SimNode, partition: PartitionName, planted: Planted): void {
+    this.#parts.replicas.damage.plant(node.id, partition, planted, this.#parts.world.nowMs);
+  }
+
+  /** Of closed segments that count: bytes that are still not what was written. */
+  get rot(): readonly RotEntry[] {
+    const { replicas, world } = this.#parts;
+    return replicas.damage
+      .outstanding(world.nowMs)
+      .filter(
+        ({ node, partition, base }) =>
+          base !== undefined && replicas.lives.hasClosedSegment(node, partition, base) && !this.#isVoid(partition),
+      );
+  }
+
+  /** Nothing is said of it any more; or it has no other replica to be mended from. */
+  #isVoid(partition: PartitionName): boolean {
+    const at = partition.lastIndexOf("-");
+    const place = { topic: partition.slice(0, at), partition: Number(partition.slice(at + 1)) };
+    return this.isLost(place) || this.replicasOf(place.topic, place.partition).length < 2;
   }
 
   /** Registered anew since the metadata was like that: its disk of that time has an older broker epoch (D-6). */
@@ -275,6 +331,6 @@ export class SimCluster {
   #copyOptions(node: SimNode): CopyOptions {
     const { world, host, codecs } = this.#parts;
     const seed = world.seed * 1000 + this.#probes++;
-    return { seed, host, codecs, config: storageConfigOf(node.config) };
+    return { seed, host, codecs, config: { ...storageConfigOf(node.config), maintenance: undefined } };
   }
 }

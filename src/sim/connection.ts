@@ -191,8 +191,8 @@ export class Endpoint {
     this.#handlers = handlers;
   }
 
-  send(bytes: Uint8Array): void {
-    if (!this.#isClosing && !this.#isClosed) this.outgoing.send(bytes);
+  send(bytes: Uint8Array, onTaken?: () => void): void {
+    if (!this.#isClosing && !this.#isClosed) this.outgoing.send(bytes, onTaken);
   }
 
   receive(bytes: Uint8Array): void {
@@ -282,8 +282,10 @@ abstract class End {
 }
 
 export class MessageEnd extends End implements Connection<readonly Uint8Array[], Uint8Array> {
-  send(outgoing: readonly Uint8Array[]): void {
-    for (const message of outgoing) this.endpoint.send(message);
+  send(outgoing: readonly Uint8Array[], onTaken?: () => void): void {
+    const last = outgoing.length - 1;
+    for (const [index, message] of outgoing.entries())
+      this.endpoint.send(message, index === last ? onTaken : undefined);
   }
 }
 

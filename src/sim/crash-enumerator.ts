@@ -1,11 +1,9 @@
 // Single-node crashes, exhaustively (T7): for every prefix of a storage trace, what a power loss at that moment may leave on the
 // disk is built, opened by real storage, and held against what the store had promised by then.
-import { forEachBatch, baseOffsetAt, lastOffsetAt } from "../model/record-batch.ts";
-import type { Offset } from "../model/ids.ts";
-import { ProducerTable } from "../model/producer-table.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { openLogStore } from "../storage/log-store.ts";
-import type { LogStore, ReplicaLog, StorageConfig } from "../storage/types.ts";
+import type { LogStore, StorageConfig } from "../storage/types.ts";
+import { CLEANED_SUFFIX } from "../storage/paths.ts";
 import { SimDisk } from "./disk.ts";
 import {
   type CrashChoices,
@@ -17,7 +15,9 @@ import {
   SECTOR_BYTES,
 } from "./disk-image.ts";
 import { storageDepsIn } from "./platter.ts";
-import type { LogPromise, TracedBatch, TracePoint } from "./storage-trace.ts";
+import { faultOf, readLogs, type RecoveredLog, summary } from "./recovered-logs.ts";
+import type { TracePoint } from "./storage-trace.ts";
+import type { PlacedBatch } from "./traced-records.ts";
 import { type Incarnation, SimWorld, type WorldHost } from "./world.ts";
 import { createRng, type Rng } from "../base/rng.ts";
 
@@ -30,6 +30,10 @@ export interface EnumeratorOptions {
   readonly imagesMax: number;
   /** Random subsets of the unsynced operations for each prefix. */
   readonly subsets: number;
+  /** Of each prefix only so many, the first two of which are that everything unsynced is kept, or dropped. */
+  readonly crashesPerPrefix?: number;
+  /** Only crashes that come into this. */
+  readonly only?: UnderWay | undefined;
   readonly onProgress?: (progress: EnumeratorResult) => void;
 }
 
@@ -40,8 +44,30 @@ export interface EnumeratorResult {
   distinct: number;
   /** Distinct ones whose recovery was crashed a second time. */
   doubleCrashes: number;
+  /** Distinct ones by what was under way. */
+  readonly during: Record<UnderWay, number>;
   /** Empty, or what the first broken crash was. */
   failures: string[];
+}
+
+/** What a crash came into. One disk may be of several. */
+export const UNDER_WAY = ["retention", "compaction", "swap", "truncation", "deletion", "checkpoint"] as const;
+export type UnderWay = (typeof UNDER_WAY)[number];
+
+function underWay({ image, works }: TracePoint, directory: string): readonly UnderWay[] {
+  const paths = image.filesBelow(directory).map(({ path }) => path);
+  const is = {
+    retention: works.has("retention"),
+    compaction: paths.some((path) => path.endsWith(CLEANED_SUFFIX)),
+    // Files of a compaction take their places, and no sync of the directory has covered it yet.
+    swap: image
+      .pendingOperations()
+      .some(({ operation }) => operation.kind === "rename" && operation.name.endsWith(CLEANED_SUFFIX)),
+    truncation: works.has("truncate"),
+    deletion: works.has("delete") || works.has("reset"),
+    checkpoint: paths.filter((path) => /\/checkpoint\/\d+\.image(\.tmp)?$/.test(path)).length > 1,
+  };
+  return UNDER_WAY.filter((each) => is[each]);
 }
 
 interface Crash {
@@ -49,23 +75,6 @@ interface Crash {
   readonly choices: CrashChoices;
   /** Nothing was lost: what was written, though not synced, must be there too. */
   readonly keepsAll: boolean;
-}
-
-interface RecoveredBatch {
-  readonly base: number;
-  readonly last: number;
-  readonly sum: number;
-}
-
-interface RecoveredLog {
-  readonly topicId: string;
-  readonly startOffset: number;
-  readonly endOffset: number;
-  readonly highWatermark: number;
-  readonly damage: string | undefined;
-  readonly batches: readonly RecoveredBatch[];
-  /** The table of its producers, as bytes. */
-  readonly producers: string;
 }
 
 /** By the start after the crash, and by one more. */
@@ -76,7 +85,6 @@ interface Recovered {
 
 const FAST = { readMs: 0.001, writeMs: 0.001, syncMs: 0.001, directoryMs: 0.001 };
 const FAILURES_MAX = 5;
-const READ_BYTES = 1 << 20;
 const DOUBLE_CRASH_CHANCE = 0.1;
 const PROGRESS_PREFIXES = 50;
 
@@ -91,7 +99,11 @@ class Enumerator {
   readonly #options: EnumeratorOptions;
   readonly #rng: Rng;
   readonly #recovered = new Map<string, Recovered | string>();
-  readonly #result: EnumeratorResult = { prefixes: 0, crashes: 0, distinct: 0, doubleCrashes: 0, failures: [] };
+  readonly #batches = new Map<string, PlacedBatch>();
+  readonly #result: EnumeratorResult = {
+    ...{ prefixes: 0, crashes: 0, distinct: 0, doubleCrashes: 0, failures: [] },
+    during: { retention: 0, compaction: 0, swap: 0, truncation: 0, deletion: 0, checkpoint: 0 },
+  };
 
   constructor(options: EnumeratorOptions) {
     this.#options = options;
@@ -101,8 +113,15 @@ class Enumerator {
   async run(trace: readonly TracePoint[]): Promise<EnumeratorResult> {
     const result = this.#result;
     for (const [index, point] of trace.entries()) {
+      const during = underWay(point, this.#options.config.directory);
+      const { only } = this.#options;
+      if (only !== undefined && !during.includes(only)) continue;
+      let left = this.#options.crashesPerPrefix ?? Number.POSITIVE_INFINITY;
       for (const crash of this.#crashes(point.image.pendingOperations())) {
+        if (left-- === 0) break;
+        const before = result.distinct;
         await this.#examine(point, crash, index);
+        if (result.distinct > before) for (const each of during) result.during[each]++;
         if (result.failures.length >= FAILURES_MAX || result.distinct >= this.#options.imagesMax) return result;
       }
       result.prefixes++;
@@ -186,8 +205,21 @@ class Enumerator {
     if (typeof again === "string") return `opened again: ${again}`;
     const isSame = JSON.stringify(again.logs, contentOnly) === JSON.stringify(once.logs, contentOnly);
     return isSame
-      ? { once: once.logs, again: again.logs }
+      ? { once: this.#interned(once.logs), again: this.#interned(again.logs) }
       : `opened again: ${summary(again.logs)}, at first: ${summary(once.logs)}`;
+  }
+
+  /** Most disks hold the same batches: one object for each. Bound: the batches of the trace, and what compaction made of them. */
+  #interned(logs: readonly RecoveredLog[]): readonly RecoveredLog[] {
+    return logs.map((log) => ({
+      ...log,
+      batches: log.batches.map((batch) => {
+        const name = `${batch.base} ${batch.last} ${batch.sum}`;
+        const known = this.#batches.get(name) ?? batch;
+        this.#batches.set(name, known);
+        return known;
+      }),
+    }));
   }
 
   async #open(
@@ -197,7 +229,9 @@ class Enumerator {
     const { world, disk, opening } = this.#start(image, seed);
     try {
       const store = await world.settle(opening, 60_000);
-      const logs = await world.settle(readLogs(store, (bytes) => this.#options.host.checksum.crc32c(bytes)));
+      const logs = await world.settle(
+        readLogs(store, { checksum: this.#options.host.checksum, codecs: this.#options.codecs }),
+      );
       return { logs, image: disk.image };
     } catch (thrown) {
       return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
@@ -256,109 +290,4 @@ function except(sequence: number, its: CrashChoices): CrashChoices {
     ofTruncate: (operation) => of(operation).ofTruncate(operation),
     ofDirectory: (operation) => of(operation).ofDirectory(operation),
   };
-}
-
-async function readLogs(store: LogStore, sum: (bytes: Uint8Array) => number): Promise<RecoveredLog[]> {
-  const logs: RecoveredLog[] = [];
-  for (const log of [...store.logs].sort((left, right) => (left.topicId < right.topicId ? -1 : 1))) {
-    const { topicId, startOffset, endOffset, highWatermark, damage } = log;
-    const batches = damage === undefined ? await readBatches(log, sum) : [];
-    const producers = String(log.producers.encode());
-    if (damage === undefined && log.producers.endOffset !== endOffset)
-      throw new Error(`${log.topic}: producers of ${log.producers.endOffset} offsets, the log has ${endOffset}`);
-    logs.push({ topicId, startOffset, endOffset, highWatermark, damage: damage?.reason, batches, producers });
-  }
-  return logs;
-}
-
-async function readBatches(log: ReplicaLog, sum: (bytes: Uint8Array) => number): Promise<RecoveredBatch[]> {
-  const batches: RecoveredBatch[] = [];
-  let offset = log.startOffset;
-  while (offset < log.endOffset) {
-    const read = await log.read(offset, { limitOffset: log.endOffset, maxBytes: READ_BYTES, atLeastOne: true });
-    for (const chunk of read.chunks) {
-      forEachBatch(chunk, (position, sizeBytes) => {
-        const batch = chunk.subarray(position, position + sizeBytes);
-        batches.push({ base: baseOffsetAt(batch, 0), last: lastOffsetAt(batch, 0), sum: sum(batch) });
-      });
-    }
-    if (read.nextOffset <= offset)
-      throw new Error(`${log.topic}: nothing to read at ${offset}, the end is ${log.endOffset}`);
-    offset = read.nextOffset as Offset;
-  }
-  return batches;
-}
-
-/** Undefined when every promise is kept. */
-function faultOf(
-  recovered: readonly RecoveredLog[],
-  promises: readonly LogPromise[],
-  keepsAll: boolean,
-): string | undefined {
-  for (const promise of promises) {
-    const log = recovered.find((candidate) => candidate.topicId === promise.topicId);
-    if (log === undefined) {
-      if (promise.mustExist) return `${promise.topic} is gone`;
-      continue;
-    }
-    if (log.damage !== undefined) return `${promise.topic} is damaged: ${log.damage}`;
-    if (!promise.mustExist) continue;
-    const required = keepsAll ? promise.writtenEnd : promise.durableEnd;
-    if (log.endOffset < required) return `${promise.topic} ends at ${log.endOffset}, ${required} was promised`;
-    if (log.startOffset > promise.startOffset)
-      return `${promise.topic} starts at ${log.startOffset}, only ${promise.startOffset} was asked for`;
-    const fault = contentFault(log, promise) ?? highWatermarkFault(log, promise);
-    if (fault !== undefined) return `${promise.topic}: ${fault}`;
-  }
-  return undefined;
-}
-
-/** D-7: never above what is there, nor above what was known; and what was in the journal for certain is known still. */
-function highWatermarkFault(log: RecoveredLog, promise: LogPromise): string | undefined {
-  const { highWatermark, startOffset, endOffset } = log;
-  const known = Math.max(promise.highWatermark, promise.before?.highWatermark ?? 0, startOffset);
-  const least = Math.max(promise.storedHighWatermark, startOffset);
-  if (highWatermark >= least && highWatermark <= Math.min(known, endOffset)) return undefined;
-  return `high watermark ${highWatermark} of ${startOffset} to ${endOffset}, known were ${least} to ${known}`;
-}
-
-function contentFault(log: RecoveredLog, promise: LogPromise): string | undefined {
-  const now = mismatch(log, promise.batches, promise.count);
-  if (now === undefined || promise.before === undefined) return now;
-  return mismatch(log, promise.before.batches, promise.before.count);
-}
-
-/** The log must hold a run of the accepted batches, each byte-identical, without a gap up to its end. */
-function mismatch(log: RecoveredLog, batches: readonly TracedBatch[], count: number): string | undefined {
-  const byBase = new Map(batches.slice(0, count).map((batch) => [batch.base, batch]));
-  let expected = log.batches[0]?.base ?? log.endOffset;
-  if (expected > log.startOffset) return `begins with offset ${expected}, its start is ${log.startOffset}`;
-  for (const batch of log.batches) {
-    if (batch.base !== expected) return `offset ${expected} is missing`;
-    const accepted = byBase.get(batch.base);
-    if (accepted === undefined || accepted.last !== batch.last)
-      return `a batch at ${batch.base} that was never accepted`;
-    if (accepted.sum !== batch.sum) return `the batch at ${batch.base} has other bytes`;
-    expected = batch.last + 1;
-  }
-  if (expected !== log.endOffset) return `offset ${expected} is missing, the end is ${log.endOffset}`;
-  return producersFault(log, batches.slice(0, count));
-}
-
-/** Invariant 25: what is known of producers is what the log says, from its beginning or from some batch at or below its start. */
-function producersFault(log: RecoveredLog, batches: readonly TracedBatch[]): string | undefined {
-  const below = batches.filter(({ last }) => last < log.endOffset);
-  const starts = below.findLastIndex(({ base }) => base <= log.startOffset);
-  for (let from = 0; from <= Math.max(starts, 0); from++) {
-    const table = new ProducerTable();
-    for (const { sequenced } of below.slice(from)) table.observe(sequenced);
-    if (String(table.encode()) === log.producers) return undefined;
-  }
-  return `its producers are not those of its batches up to ${log.endOffset}`;
-}
-
-function summary(logs: readonly RecoveredLog[]): string {
-  return logs
-    .map((log) => `${log.topicId}[${log.startOffset}, ${log.endOffset})${log.damage === undefined ? "" : " damaged"}`)
-    .join(" ");
 }

@@ -22,6 +22,8 @@ export interface FileNode {
   linkCount: number;
   /** A failed sync lost bytes that are still visible (D7). */
   isStale: boolean;
+  /** What it held before it was cut last: a write that is lost leaves that there (D6). */
+  before: Content | undefined;
 }
 
 export interface DirectoryNode {
@@ -97,6 +99,7 @@ function newFile(): FileNode {
     openCount: 0,
     linkCount: 1,
     isStale: false,
+    before: undefined,
   };
 }
 
@@ -214,6 +217,7 @@ export class DiskImage {
   }
 
   truncate(file: FileNode, sizeBytes: number): void {
+    if (sizeBytes < file.live.sizeBytes) file.before = file.live.share();
     this.#usedBytes += sizeBytes - file.live.sizeBytes;
     file.live.resize(sizeBytes);
     file.pending.push({ kind: "truncate", sequence: this.#sequence++, sizeBytes });
@@ -319,14 +323,45 @@ export class DiskImage {
     return found;
   }
 
-  /** D5: a bit of a file turns over at rest; what is seen and what is on the platter alike. */
+  /** D5: a bit of a file turns over at rest. */
   flipBit(path: string, position: number, bit: number): void {
-    const node = this.find(path);
-    if (node?.kind !== "file") throw new FileError("not-found", "flip", path);
-    for (const content of [node.live, node.platter]) {
-      const byte = content.view[position];
-      if (byte !== undefined) content.write(position, new Uint8Array([byte ^ (1 << bit)]));
+    const byte = this.#file(path, "flip").live.view[position];
+    if (byte !== undefined) this.corrupt(path, position, new Uint8Array([byte ^ (1 << bit)]));
+  }
+
+  /** D5, D6: other bytes are there at rest: what is seen and what is on the platter alike, as far as each goes. */
+  corrupt(path: string, position: number, bytes: Uint8Array): void {
+    const file = this.#file(path, "corrupt");
+    for (const content of [file.live, file.platter]) {
+      const within = Math.min(bytes.length, content.sizeBytes - position);
+      if (within > 0) content.write(position, bytes.slice(0, within));
     }
+  }
+
+  /** D5: the end of a file is gone at rest. */
+  cutOff(path: string, sizeBytes: number): void {
+    const file = this.#file(path, "cut off");
+    this.#usedBytes -= Math.max(0, file.live.sizeBytes - sizeBytes);
+    for (const content of [file.live, file.platter]) content.resize(Math.min(content.sizeBytes, sizeBytes));
+  }
+
+  /** D11: a file is missing at rest. Whoever has it open goes on with what it has. False: its name is not on the platter yet. */
+  vanish(path: string): boolean {
+    const { directory, name } = this.parentOf(path, "vanish");
+    const node = this.#file(path, "vanish");
+    const isSettled = directory.platter.get(name) === node && directory.pending.every((each) => each.node !== node);
+    if (!isSettled) return false;
+    directory.live.delete(name);
+    directory.platter.delete(name);
+    node.linkCount--;
+    this.#forgetIfUnused(node);
+    return true;
+  }
+
+  #file(path: string, operation: string): FileNode {
+    const node = this.find(path);
+    if (node?.kind !== "file") throw new FileError("not-found", operation, path);
+    return node;
   }
 
   /** Names, sizes and bytes of all that is seen: equal for equal disks. */

@@ -254,6 +254,11 @@ export class SimDisk {
     this.#unreadable.set(file, pages.add(Math.floor(position / PAGE_BYTES)));
   }
 
+  /** A page of it gives an error still. */
+  hasUnreadable(file: FileNode): boolean {
+    return (this.#unreadable.get(file)?.size ?? 0) > 0;
+  }
+
   #isUnreadable(file: FileNode, from: number, to: number): boolean {
     for (const page of this.#unreadable.get(file) ?? []) {
       if (page * PAGE_BYTES < Math.min(to, file.live.sizeBytes) && from < (page + 1) * PAGE_BYTES) return true;

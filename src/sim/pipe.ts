@@ -26,7 +26,9 @@ export interface PipeEnds {
 }
 
 /** A chunk that was sent, or the end of the stream. */
-type Parcel = { readonly bytes: Uint8Array } | { readonly closeReason: string };
+type Parcel =
+  | { readonly bytes: Uint8Array; readonly onTaken?: (() => void) | undefined }
+  | { readonly closeReason: string };
 
 export interface PipeHandlers {
   onReceive(bytes: Uint8Array): void;
@@ -90,10 +92,10 @@ export class Pipe implements Traveller {
     return this.#unsentBytes;
   }
 
-  /** Copies: the sender's buffer may be reused once the operating system has it, and must not be seen changing. */
-  send(bytes: Uint8Array): void {
+  /** The bytes are the sender's own until they go on the way: whoever uses them again before `onTaken` sends something else. */
+  send(bytes: Uint8Array, onTaken?: () => void): void {
     if (this.#isCut) return;
-    this.#unsent.push({ bytes: bytes.slice() });
+    this.#unsent.push({ bytes, onTaken });
     this.#unsentBytes += bytes.length;
     if (this.#unsentBytes > HIGH_WATER_BYTES) this.#owesDrain = true;
     this.#fill();
@@ -139,6 +141,7 @@ export class Pipe implements Traveller {
       if ("bytes" in parcel) {
         this.#unsentBytes -= parcel.bytes.length;
         for (const piece of this.#pieces(parcel.bytes)) this.#dispatch({ bytes: piece }, piece.length, quality);
+        parcel.onTaken?.();
       } else this.#dispatch(parcel, 0, quality);
     }
     if (this.#owesDrain && this.#unsentBytes <= HIGH_WATER_BYTES / 2) {
@@ -149,9 +152,9 @@ export class Pipe implements Traveller {
     }
   }
 
-  /** A byte stream arrives in any pieces; a message arrives whole. */
+  /** Copies. A byte stream arrives in any pieces; a message arrives whole. */
   #pieces(bytes: Uint8Array): Uint8Array[] {
-    if (!this.#cutsChunks || bytes.length === 0) return [bytes];
+    if (!this.#cutsChunks || bytes.length === 0) return [bytes.slice()];
     const pieces: Uint8Array[] = [];
     const isTiny = this.#rng.chance(0.1);
     for (let at = 0; at < bytes.length; ) {

@@ -4,8 +4,6 @@
 //   core       of several nodes: only enough of them to decide are mended, the rest stays broken; these must make progress
 //   liveness   everything is mended: every producer must be acknowledged again within a bound, every node be where the others are
 //   end        producers end; every partition is read whole; the nodes stop in order, start, and all is read again
-import type { BrokerConfig } from "../model/config.ts";
-import type { Codecs } from "../ports/codecs.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { SimCluster } from "./cluster.ts";
 import { chooseCore, type Core, cutOffTheRest } from "./core-heal.ts";
@@ -16,8 +14,10 @@ import { nodeIdOf } from "../raft/types.ts";
 import { Nemesis } from "./nemesis/nemesis.ts";
 import { SimNetwork } from "./network.ts";
 import type { SimNode } from "./node.ts";
+import { asError, describeFailure } from "./failure-text.ts";
 import { ReplicaComparison } from "./replicas/comparison.ts";
 import { QuorumWatch } from "./quorum-watch.ts";
+import type { LifeParts } from "./replicas/life-watch.ts";
 import { ReplicaWatch } from "./replicas/replica-watch.ts";
 import { RunLog } from "./run-log.ts";
 import { describeSwarm, drawSwarm, type SwarmConfig } from "./swarm.ts";
@@ -28,50 +28,19 @@ import { Operator } from "./workload/operator.ts";
 import { scanTopic } from "./workload/scanner.ts";
 import { TopicBoard } from "./workload/topics.ts";
 import { TopicKeeper } from "./workload/topic-keeper.ts";
-import { SimWorld, type TraceEvent, type WorldHost } from "./world.ts";
+import type { SeedOptions, SeedResult } from "./seed-types.ts";
+import { SimWorld } from "./world.ts";
 
-export interface SeedOptions {
-  readonly host: WorldHost;
-  readonly codecs: Codecs;
-  /** Every key with its default. */
-  readonly baseConfig: BrokerConfig;
-  readonly onTrace?: (event: TraceEvent) => void;
-  readonly adjust?: (swarm: SwarmConfig) => SwarmConfig;
-  /** Fails on purpose: shows that the alarm works. */
-  readonly isCanary?: boolean;
-}
-
-export interface SeedResult {
-  readonly seed: number;
-  readonly violations: readonly Violation[];
-  /** A defect that is no invariant of the history: an assertion, an unexpected error. */
-  readonly failure: string | undefined;
-  /** Why the seed proves too little to be counted; undefined when it counts. */
-  readonly notCounted: string | undefined;
-  readonly hash: string;
-  readonly checkpoints: readonly string[];
-  readonly events: number;
-  readonly simulatedMs: number;
-  readonly nodes: number;
-  readonly batches: number;
-  readonly commands: number;
-  readonly controllerMoves: number;
-  /** Times that a partition got another leader. */
-  readonly leadershipMoves: number;
-  /** Partitions may have several replicas. */
-  readonly hasReplicas: boolean;
-  readonly reads: number;
-  readonly starts: number;
-  readonly faults: ReadonlyMap<string, number>;
-  readonly marks: ReadonlyMap<string, number>;
-  /** What the nemesis did, by name (see `SwarmConfig.acts`). */
-  readonly acts: readonly string[];
-  readonly swarm: string;
-}
+export type { SeedOptions, SeedResult } from "./seed-types.ts";
 
 const LIVENESS_WITHIN_MS = 60_000;
 const END_WITHIN_MS = 120_000;
 const SYNCED_WITHIN_MS = 3000;
+/** The questions of one reading are no part of the pace of the next (workload/pace.ts). */
+const BETWEEN_READINGS_MS = 1000;
+const REPAIRED_WITHIN_MS = 30_000;
+/** A scrub under way is at most that far behind: its bandwidth is bounded, too. */
+const SCRUB_SLACK_MS = 10_000;
 const LOOK_EVERY_MS = 2;
 const STAYS_LED_MS = 3000;
 const TURNS_CHANCE = 0.2;
@@ -122,7 +91,12 @@ class SeedRun {
     this.#log = new RunLog(world, (partition) => this.#homeOf(partition));
     const record = (event: HistoryEvent): void => this.#log.record(event);
     const onViolation = (violation: Violation): void => this.#log.violated(violation);
-    this.#replicas = new ReplicaWatch({ world, onViolation, record });
+    const life: LifeParts = {
+      codecs,
+      imageOf: (node) => this.#cluster.node(node).disk.image,
+      hasTrueClocks: this.#swarm.faults.clockMs === 0,
+    };
+    this.#replicas = new ReplicaWatch({ world, onViolation, record, life });
     this.#watch = new QuorumWatch({ world, onViolation, onCommitted: (image) => this.#replicas.committed(image) });
     const parts = { world, network: this.#network, codecs, record };
     this.#cluster = new SimCluster(
@@ -137,9 +111,11 @@ class SeedRun {
       isLost: (place: { readonly topic: string; readonly partition: number }) => this.#cluster.isLost(place),
     };
     this.#clients = this.#swarm.clients.map((plan, index) => new SimClient(`client-${index + 1}`, clientParts, plan));
+    const { faults, broker } = this.#swarm;
+    const mayBeForgotten = faults.clockMs > 0 && broker["producer.id.expiration.ms"] < Number.MAX_SAFE_INTEGER;
     this.#badClients = Array.from(
       { length: this.#swarm.badClients },
-      (_, index) => new BadClient(`bad-${index + 1}`, clientParts),
+      (_, index) => new BadClient(`bad-${index + 1}`, clientParts, { mayBeForgotten }),
     );
     const [firstPlan] = this.#swarm.clients;
     if (firstPlan === undefined) throw new RangeError("a run needs a client");
@@ -157,6 +133,7 @@ class SeedRun {
         record,
         nextOperation: clientParts.nextOperation,
         board: this.#board,
+        mayTrim: (topic, partition, toOffset) => this.#cluster.mayTrim({ topic, partition }, toOffset),
       },
       this.#swarm.operator,
     );
@@ -166,15 +143,17 @@ class SeedRun {
     );
     const wait = (delayMs: number): Promise<void> => this.#keeperClient.wait(delayMs);
     this.#keeper = new TopicKeeper({ world, board: this.#board, record, wait }, this.#swarm);
-    this.#nemesis = new Nemesis(
+    this.#nemesis = this.#makeNemesis(record);
+  }
+
+  #makeNemesis(record: (event: HistoryEvent) => void): Nemesis {
+    const clients = [...this.#clients, ...this.#badClients, this.#keeperClient, this.#operatorClient];
+    return new Nemesis(
       {
-        world,
+        world: this.#world,
         network: this.#network,
         cluster: this.#cluster,
-        clients: [
-          ...[...this.#clients, ...this.#badClients, this.#keeperClient, this.#operatorClient].map(({ name }) => name),
-          ...this.#metadata.names,
-        ],
+        clients: [...clients.map(({ name }) => name), ...this.#metadata.names],
         record,
       },
       this.#swarm,
@@ -258,9 +237,10 @@ class SeedRun {
     this.#metadata.isStopping = true;
     await this.#settle(Promise.all([keeper, metadata]), "the metadata clients did not end");
     await this.#mustAgree();
-    await this.#settle(this.#metadata.finish(healedMs), "the metadata could not be looked at");
     for (const client of this.#clients) client.isStopping = true;
     await this.#settle(Promise.all(clients), "the clients did not end");
+    await this.#mustHeal();
+    await this.#settle(this.#metadata.finish(healedMs), "the metadata could not be looked at");
     await this.#readAll();
     await this.#stopAll();
     await this.#compareReplicas();
@@ -375,9 +355,21 @@ class SeedRun {
     this.#watch.compareAll(nodes.map(({ id }) => id));
   }
 
+  /** 44: whatever was wrong with closed segments is found within a scrub, and put right within a bound. */
+  async #mustHeal(): Promise<void> {
+    const withinMs = this.#swarm.broker["log.scrub.period.ms"] + SCRUB_SLACK_MS + REPAIRED_WITHIN_MS;
+    const isHealed = (): boolean => this.#cluster.rot.length === 0;
+    if (await this.#runUntil(this.#seldom(isHealed), this.#world.nowMs + withinMs)) return;
+    const [left] = this.#cluster.rot;
+    if (left === undefined) return;
+    const { kind, path, from, to } = left.planted;
+    this.#stuck(`${kind} of ${path} [${from}, ${to}) on node ${left.node} is still there, since ${left.plantedMs} ms`);
+  }
+
   /** 3: byte for byte what every other replica has, below what any of them knows to be committed. */
   async #compareReplicas(): Promise<void> {
-    const copies = new ReplicaComparison();
+    const parts = { checksum: this.#world.checksum, codecs: this.#options.codecs };
+    const copies = new ReplicaComparison(parts, (topic) => this.#board.isCompacted(topic));
     for (const node of this.#cluster.nodes) copies.add(node.name, await this.#cluster.contentOf(node));
     const { difference } = copies;
     if (difference !== undefined) this.#log.violated({ invariant: 3, message: difference });
@@ -412,7 +404,9 @@ class SeedRun {
 
   async #readAll(isThere: (place: Place) => boolean = () => true): Promise<void> {
     // What was acknowledged with acks=1 is not readable before its sync has ended.
-    await this.#runUntil(() => false, this.#world.nowMs + SYNCED_WITHIN_MS);
+    const restedMs = this.#world.nowMs + BETWEEN_READINGS_MS;
+    const isReadable = this.#seldom(() => this.#world.nowMs >= restedMs && !this.#replicas.hasUncommitted);
+    await this.#runUntil(isReadable, this.#world.nowMs + SYNCED_WITHIN_MS);
     const client = await this.#settle(this.#keeperClient.connect(), "no connection for the scan");
     for (const topic of this.#board.live) {
       const parts = {
@@ -479,14 +473,4 @@ class SeedRun {
     // Each is started anew at the end.
     return nodes.every(({ starts }) => starts < 3) ? "no broker restarted" : undefined;
   }
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown));
-}
-
-function describeFailure(thrown: unknown): string {
-  const error = asError(thrown);
-  const cause = error.cause instanceof Error ? `\ncaused by ${error.cause.stack ?? error.cause.message}` : "";
-  return `${error.stack ?? error.message}${cause}`;
 }

@@ -57,6 +57,8 @@ export interface FaultRates {
   readonly journalRotMs: number;
   /** D8: a page of a segment that cannot be read. */
   readonly unreadableMs: number;
+  /** D5, D6: files of partitions, of nodes that run and of some that are down. */
+  readonly atRestMs: number;
   /** More than 0: D5, D8 and D11 may take the last good copy of a partition. */
   readonly recklessness: number;
 }
@@ -69,6 +71,8 @@ export interface OperatorPlan {
   readonly uncleanMs: number;
   readonly preferredMs: number;
   readonly minIsrMs: number;
+  /** DeleteRecords. */
+  readonly trimMs: number;
   /** Nodes begin with software of the older metadata version, and are upgraded one by one. */
   readonly isUpgrade: boolean;
 }
@@ -120,6 +124,8 @@ export interface SwarmConfig {
   readonly clients: readonly ClientPlan[];
   /** B1: clients that keep no rule. */
   readonly badClients: number;
+  /** Of a topic to have records that are deleted or compacted within the run. */
+  readonly lifeChance: number;
   /** Mean milliseconds between deletions of a topic; 0 = never. */
   readonly deleteTopicMs: number;
   readonly broker: BrokerConfig;
@@ -154,6 +160,7 @@ const SEVERAL_NEEDED = {
   partitionRotMs: 0,
   journalRotMs: 0,
   unreadableMs: 0,
+  atRestMs: 0,
   recklessness: 0,
 };
 
@@ -185,6 +192,7 @@ function drawFaults(rng: Rng, { voters, observers }: ClusterPlan): FaultRates {
     journalRotMs: rate(rng, 3000, 15_000),
     unreadableMs: rate(rng, 3000, 15_000),
     recklessness: rng.chance(0.1) ? 1 : 0,
+    atRestMs: rate(rng, 500, 8000),
   };
   return voters + observers === 1 ? { ...single, ...SEVERAL_NEEDED } : { ...single, ...several };
 }
@@ -195,6 +203,7 @@ export const NO_OPERATOR: OperatorPlan = {
   uncleanMs: 0,
   preferredMs: 0,
   minIsrMs: 0,
+  trimMs: 0,
   isUpgrade: false,
 };
 
@@ -206,6 +215,7 @@ function drawOperator(rng: Rng, { voters, observers }: ClusterPlan): OperatorPla
     preferredMs: rate(rng, 1000, 8000),
     minIsrMs: rate(rng, 1000, 8000),
     isUpgrade: rng.chance(0.2),
+    trimMs: rate(rng, 500, 5000),
   };
   return voters + observers === 1 ? NO_OPERATOR : plan;
 }
@@ -278,6 +288,20 @@ function drawBroker(rng: Rng, base: BrokerConfig, replicasMax: number): BrokerCo
   };
 }
 
+/** What brokers do with segments by themselves: often, and as slowly as they like. */
+function drawUpkeep(rng: Rng) {
+  return {
+    "log.retention.check.interval.ms": rng.pick([100, 500, 2000]),
+    "log.cleaner.backoff.ms": rng.pick([50, 500, 2000]),
+    "log.cleaner.dedupe.buffer.size": 64 * KiB,
+    "log.cleaner.io.max.bytes.per.second": rng.pick([16 * KiB, 256 * KiB, 16 * KiB * KiB]),
+    "log.scrub.period.ms": rng.pick([2000, 4000, 8000]),
+    "log.scrub.io.max.bytes.per.second": rng.pick([64 * KiB, 1024 * KiB]),
+    // Longer than any producer tries to send one batch.
+    "producer.id.expiration.ms": rng.pick([40_000, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]),
+  };
+}
+
 export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
   const link = rng.fork("link");
   const disk = rng.fork("disk");
@@ -311,8 +335,9 @@ export function drawSwarm(rng: Rng, base: BrokerConfig): SwarmConfig {
     replicasMax,
     clients: Array.from({ length: load.between(1, 4) }, (_, index) => drawClient(load.fork(`client ${index}`))),
     badClients: load.fork("bad").pick([0, 1, 1, 2]),
+    lifeChance: rng.fork("lives").pick([0, 0.7, 1]),
     deleteTopicMs: rate(load.fork("delete"), 2000, 10_000),
-    broker: drawBroker(rng.fork("broker"), base, replicasMax),
+    broker: { ...drawBroker(rng.fork("broker"), base, replicasMax), ...drawUpkeep(rng.fork("upkeep")) },
   };
 }
 
@@ -333,6 +358,7 @@ export function describeSwarm(swarm: SwarmConfig): string {
     `disk ${Object.entries<number>({ ...swarm.disk.latencies })
       .map(([name, value]) => `${name} ${value.toFixed(2)}`)
       .join(", ")}`,
+    `lives of topics ${swarm.lifeChance}, retention every ${broker["log.retention.check.interval.ms"]} ms, compaction after ${broker["log.cleaner.backoff.ms"]} ms, scrub in ${broker["log.scrub.period.ms"]} ms`,
     `segment ${broker["segment.bytes"]}, journal ${broker["journal.bytes"]}, checkpoint ${broker["checkpoint.interval.ms"]} ms, tail cache ${broker["tail.cache.bytes"]}`,
   ].join("\n");
 }

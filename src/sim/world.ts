@@ -69,12 +69,25 @@ export interface EventSpec {
   readonly detail?: string;
 }
 
-interface QueuedEvent extends TimerHandle {
+class QueuedEvent implements TimerHandle {
   timeMs: number;
+  /** Orders events of one time. */
   tie: number;
   sequence: number;
   readonly spec: EventSpec;
   run: (() => void) | null;
+
+  constructor(spec: EventSpec, at: { timeMs: number; tie: number; sequence: number }, run: () => void) {
+    this.timeMs = at.timeMs;
+    this.tie = at.tie;
+    this.sequence = at.sequence;
+    this.spec = spec;
+    this.run = run;
+  }
+
+  cancel(): void {
+    this.run = null;
+  }
 }
 
 const DEFER_MS_MAX = 0.02;
@@ -196,16 +209,8 @@ export class SimWorld {
   }
 
   schedule(spec: EventSpec, run: () => void): TimerHandle {
-    const event: QueuedEvent = {
-      timeMs: this.#nowMs + Math.max(0, spec.delayMs),
-      tie: this.#scheduler.u32(),
-      sequence: this.#sequence++,
-      spec,
-      run,
-      cancel: () => {
-        event.run = null;
-      },
-    };
+    const timeMs = this.#nowMs + Math.max(0, spec.delayMs);
+    const event = new QueuedEvent(spec, { timeMs, tie: this.#scheduler.u32(), sequence: this.#sequence++ }, run);
     this.#queue.push(event);
     return event;
   }

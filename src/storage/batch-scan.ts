@@ -28,7 +28,7 @@ export interface ScanEnd {
 
 /** Visits every batch in [from, end); a visit that returns false ends the walk. */
 export async function scanBatches(
-  handle: FileHandle,
+  handle: Pick<FileHandle, "read">,
   options: {
     readonly from: number;
     readonly end: number;

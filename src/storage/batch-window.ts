@@ -64,6 +64,11 @@ export class BatchWindow {
     return low;
   }
 
+  /** The same bytes in another place. */
+  replace(index: number, batch: Uint8Array): void {
+    this.#batches[(this.#head + index) & (this.#batches.length - 1)] = batch;
+  }
+
   /** Forgets the oldest batch and returns what it cost to hold. */
   shift(): number {
     const heldBytes = this.batchAt(0).byteLength + HOLD_OVERHEAD_BYTES;

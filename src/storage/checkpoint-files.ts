@@ -13,15 +13,15 @@ import {
   EPOCH_CHECKPOINT,
   generationOf,
   imageName,
-  INDEX_SUFFIX,
   JOURNAL_DIR,
   join,
   LOG_SUFFIX,
   SPARE_JOURNAL,
 } from "./paths.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
-import { unlinkIfThere, withFile } from "./file-work.ts";
-import type { Segment, Segments } from "./segments.ts";
+import { orMark, unlinkIfThere, withFile } from "./file-work.ts";
+import type { Segment } from "./segment.ts";
+import type { Segments } from "./segments.ts";
 
 /** At most half of a thread pool of four in syncs (D-12). */
 const SYNCS_MAX = 2;
@@ -64,11 +64,14 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
       if (!log.isDeleted && log.segments.all.includes(segment)) log.markUnflushable(thrown);
     }
   }
-  log.segments.forgetIdleIndexes();
+  log.segments.indexes.forgetIdle(log.segments.all);
+  log.segments.identities.forgetIdle(log.segments.all);
   if (log.isEpochsDirty) await writeEpochs(deps, log);
   if (!log.segments.isDirectoryDirty || log.isDeleted) return;
   log.segments.isDirectoryDirty = false;
-  await syncDirectory(deps.files, log.segments.directory);
+  await orMark(syncDirectory(deps.files, log.segments.directory), () => {
+    log.segments.isDirectoryDirty = true;
+  });
 }
 
 /** For people and tools only, so it costs no sync; a crash may tear it. */
@@ -85,40 +88,18 @@ async function writeEpochs(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<v
   });
 }
 
-/** What was meant to be written by this checkpoint is left to the next one when it fails. */
-async function orMark(work: Promise<void>, mark: () => void): Promise<void> {
-  try {
-    await work;
-  } catch (thrown) {
-    mark();
-    throw thrown;
-  }
-}
-
 async function syncSegment(deps: CheckpointDeps, segments: Segments, segment: Segment): Promise<void> {
   if (!segments.all.includes(segment)) return;
   if (segment.isDirty) {
     segment.isDirty = false;
-    await deps.handles.use(segment.path + LOG_SUFFIX, "write", datasync);
+    // Without a descriptor it is not synced: the next checkpoint must not take it for durable.
+    await orMark(deps.handles.use(segment.path + LOG_SUFFIX, "write", datasync), () => {
+      segment.isDirty = true;
+    });
   }
-  if (!segment.isIndexDirty || segment.index === undefined) return;
-  segment.isIndexDirty = false;
-  // One without an entry is not worth a sync: it is made anew when it is missing.
-  if (segment.index.count === 0) return unlinkIfThere(deps.files, segment.path + INDEX_SUFFIX);
-  const bytes = segment.index.encode();
-  segments.isDirectoryDirty = true;
-  const written = withFile(
-    deps.files,
-    { path: segment.path + INDEX_SUFFIX, mode: "open-or-create" },
-    async (handle) => {
-      await handle.write(0, [bytes]);
-      await handle.truncate(bytes.length);
-      await datasync(handle);
-    },
-  );
-  await orMark(written, () => {
-    segment.isIndexDirty = true;
-  });
+  if (await segments.indexes.save(segment)) segments.isDirectoryDirty = true;
+  if (await segments.saveIdentity(segment)) segments.isDirectoryDirty = true;
+  if (!segments.all.includes(segment)) await segments.removeLeftBehind(segment);
 }
 
 /** Writes beside, syncs, renames: the file is the old or the new one, never a part (S-3). The directory is synced by the caller. */

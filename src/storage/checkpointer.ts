@@ -14,7 +14,7 @@ import {
   writeImage,
 } from "./checkpoint-files.ts";
 import { isNoSpace } from "./faults.ts";
-import type { LogCapture, LogImage } from "./image.ts";
+import type { Image, LogCapture, LogImage } from "./image.ts";
 import type { Journal } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
 import { captureProducers, removeStaleProducers, writeProducerImages } from "./producer-images.ts";
@@ -49,6 +49,9 @@ export class Checkpointer {
   #running: Promise<void> | undefined;
   #lastWrite: Promise<void> = Promise.resolve();
   #timer: TimerHandle | undefined;
+  /** Something waits for the next checkpoint. */
+  #isWanted = false;
+  #isWantedNow = false;
   /** Pending while a snapshot is taken: truncations, epochs, log starts, creations and deletions wait for it. */
   gate: Promise<void> | undefined;
 
@@ -77,9 +80,16 @@ export class Checkpointer {
     this.#timer?.cancel();
     if (!this.#host.isRunning) return;
     this.#timer = this.#host.deps.timers.after(this.#intervalMs, () => {
-      if (this.#host.journal.hasRecords) this.start();
+      if (this.#host.journal.hasRecords || this.#isWanted) this.start();
       else this.#arm();
     });
+  }
+
+  /** Also when nothing is written; `now`: before the interval is over. */
+  want(now: boolean): void {
+    this.#isWanted = true;
+    this.#isWantedNow ||= now;
+    if (now) this.start();
   }
 
   start(): void {
@@ -89,10 +99,15 @@ export class Checkpointer {
   /** Runs a checkpoint, or joins the one under way. Never rejects: the host is told of a failure. */
   run(): Promise<void> {
     this.#running ??= this.#run()
-      .catch((thrown: unknown) => this.#host.onCheckpointFailed(thrown))
+      .catch((thrown: unknown) => {
+        // Its journal has ended: with nothing in the next one nobody else would ask for what it did not do.
+        this.#isWanted = true;
+        this.#host.onCheckpointFailed(thrown);
+      })
       .finally(() => {
         this.#running = undefined;
         this.#arm();
+        if (this.#isWantedNow) this.start();
       });
     return this.#running;
   }
@@ -112,11 +127,34 @@ export class Checkpointer {
     await captureProducers(before, host.deps.timers);
     // In the turn in which the gate closes: a log that was made since the look before would be in neither this image nor the next journal.
     const logs = mutant("D-12c") ? before : [...host.logs];
+    this.#isWanted = false;
+    this.#isWantedNow = false;
     const captures = await this.#seal(logs, generation);
     failpoint("checkpoint-sealed");
     if (mutant("M19c")) await removeOldJournals(host.checkpointDeps, { generation, evidence: undefined });
     for (const log of logs) host.requestFlush(log);
     const states = await Promise.race([Promise.all(captures), host.stopped]);
+    const image = await this.#writeImage(logs, states, generation).catch((thrown: unknown) => {
+      for (const log of logs) log.onCheckpointPutOff();
+      throw thrown;
+    });
+    failpoint("checkpoint-image-written");
+    const swap = (): Promise<void> => swapReplaced(host, logs);
+    if (mutant("S-41")) await swap();
+    await this.update({ generation });
+    failpoint("checkpoint-committed");
+    await swap();
+    failpoint("checkpoint-swapped");
+    await removeOld(host.checkpointDeps, image);
+    await removeStaleProducers(host.checkpointDeps, logs);
+  }
+
+  async #writeImage(
+    logs: readonly ReplicaLogImpl[],
+    states: readonly (LogCapture | undefined)[],
+    generation: number,
+  ): Promise<Image> {
+    const host = this.#host;
     const { nextLogId } = host;
     await this.#withReserve(() => syncLogs(host.checkpointDeps, logs, { isAlone: !host.isRunning }));
     failpoint("checkpoint-segments-synced");
@@ -124,11 +162,7 @@ export class Checkpointer {
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));
-    failpoint("checkpoint-image-written");
-    await this.update({ generation });
-    failpoint("checkpoint-committed");
-    await removeOld(host.checkpointDeps, image);
-    await removeStaleProducers(host.checkpointDeps, logs);
+    return image;
   }
 
   /** Ends the present journal. The captures speak of exactly what is before its SEAL. */
@@ -179,9 +213,21 @@ export class Checkpointer {
   }
 }
 
+/** Files that the image names take the place of segments, log by log. */
+async function swapReplaced(host: CheckpointHost, logs: readonly ReplicaLogImpl[]): Promise<void> {
+  const { files, timers } = host.deps;
+  const deps = { files, timers, isRunning: () => host.isRunning };
+  for (const log of logs) {
+    const swapped = log.onCheckpoint(deps);
+    if (swapped !== undefined) await swapped;
+  }
+}
+
 /** The image of a log that still exists. */
 function imageOf(log: ReplicaLogImpl, state: LogCapture | undefined): LogImage[] {
   if (state?.layout === undefined) return [];
-  const { logId, spec, damage } = log;
+  const { logId, spec } = log;
+  // The file that this checkpoint puts in its place has ended it.
+  const damage = log.replacements?.repaired === log.damage ? undefined : log.damage;
   return [{ logId, spec, ...state, segments: state.layout, producerImages: log.images.ends, damage }];
 }

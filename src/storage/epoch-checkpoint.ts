@@ -15,7 +15,7 @@ export function decodeEpochCheckpoint(bytes: Uint8Array): EpochEntry[] | undefin
   if (version !== "0" || count !== String(rest.length)) return undefined;
   const epochs: EpochEntry[] = [];
   for (const line of rest) {
-    const match = /^(\d+) (\d+)$/.exec(line);
+    const match = /^(\d{1,15}) (\d{1,15})$/.exec(line);
     if (match === null) return undefined;
     epochs.push({ epoch: toLeaderEpoch(Number(match[1])), startOffset: toOffset(Number(match[2])) });
   }

@@ -1,6 +1,7 @@
 // What a failure of the disk becomes for the rest of the broker (D-13, D-18).
 import { OttlaError } from "../model/errors.ts";
 import { FileError, type FileHandle, type Files } from "../ports/files.ts";
+import type { Timers } from "../ports/timers.ts";
 
 export const isNoSpace = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "no-space";
 /** Troubles that pass: what met them may be tried again later. Never true of a sync. */
@@ -19,6 +20,10 @@ const describe = (thrown: unknown): string => (thrown instanceof Error ? thrown.
 /** What `diskFailed` made: nobody uses the disk any more. */
 export const isDiskFailure = (thrown: unknown): boolean =>
   thrown instanceof OttlaError && thrown.code === "DISK_FAILED";
+
+/** What a store that is being closed gives up for want of room: nothing of the disk has failed. */
+export const isStorageFull = (thrown: unknown): boolean =>
+  thrown instanceof OttlaError && thrown.code === "STORAGE_FULL";
 
 /** A failed write or sync: the process must stop. */
 export function diskFailed(thrown: unknown): OttlaError {
@@ -72,6 +77,28 @@ export async function syncDirectory(files: Files, path: string): Promise<void> {
     await files.syncDirectory(path);
   } catch (thrown) {
     throw diskFailed(thrown);
+  }
+}
+
+/** What passes is tried again after this. */
+export const RETRY_AFTER_MS = 1000;
+
+export interface RetryDeps {
+  readonly timers: Timers;
+  /** False: nothing is tried again. */
+  isRunning(): boolean;
+}
+
+/** Tries again what meets something passing. Undefined: it was still in the way when nothing ran any more; the next start does the rest. */
+export async function untilItPasses<T>(work: () => Promise<T>, deps: RetryDeps): Promise<T | undefined> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (thrown) {
+      if (!isPassing(thrown)) throw thrown;
+    }
+    if (deps.isRunning()) await new Promise<void>((resolve) => deps.timers.after(RETRY_AFTER_MS, resolve));
+    if (!deps.isRunning()) return undefined;
   }
 }
 

@@ -28,10 +28,29 @@ export async function readWhole(handle: FileHandle): Promise<Uint8Array> {
   return bytes.subarray(0, length);
 }
 
+/** Gives its room back; resolves to the bytes it held. Rejects with what opening and cutting do: "not-found" where there is none. */
+export function emptyFile(files: Files, path: string): Promise<number> {
+  return withFile(files, { path, mode: "write" }, async (handle) => {
+    const sizeBytes = await handle.size();
+    if (sizeBytes > 0) await handle.truncate(0);
+    return sizeBytes;
+  });
+}
+
 export async function unlinkIfThere(files: Files, path: string): Promise<void> {
   try {
     await files.unlink(path);
   } catch (thrown) {
     if (!isNotFound(thrown)) throw thrown;
+  }
+}
+
+/** What a checkpoint meant to write is left to the next one when it fails: `mark` says so. */
+export async function orMark(work: Promise<void>, mark: () => void): Promise<void> {
+  try {
+    await work;
+  } catch (thrown) {
+    mark();
+    throw thrown;
   }
 }

@@ -1,6 +1,7 @@
 // What all of Ottla's own files share (D-31): a magic number, a format version and the oldest version that may still read it.
 // Files in Kafka's layout carry none; theirs stands in `partition.metadata`.
 import { readI64, readU16, readU32, utf8Decode, utf8Encode, writeI64, writeU16, writeU32 } from "../base/bytes.ts";
+import { AssertionFailure } from "../base/assert.ts";
 import { OttlaError } from "../model/errors.ts";
 
 /** The version that this build writes, and the newest it reads. */
@@ -23,6 +24,8 @@ export const MAGIC = {
   METADATA_SNAPSHOT: 0x4f544c4d,
   /** "OTLP" */
   PRODUCERS: 0x4f544c50,
+  /** "OTLD" */
+  IDENTITY: 0x4f544c44,
 } as const;
 
 /** A slot of a file of two that is not used. */
@@ -36,6 +39,7 @@ export const SLOT_FAULT = {
   SHORT: "the file ends within the slot",
   MAGIC: "it does not begin with the magic number",
   CHECKSUM: "it does not match its checksum",
+  VERSION: "its format version is not that of what it holds",
 } as const;
 
 /** Refuses a file of a newer format by name, touching nothing. `known`: the newest version of this kind of file that this build reads. */
@@ -59,6 +63,16 @@ export function refuseUnreleased(path: string, version: number, known: number): 
     "DATA_DIR_FOREIGN",
     `${path} has format version ${version}, of a build from before the first release; this build reads version ${known}`,
   );
+}
+
+/** Reads what a right checksum covers. A field that cannot be (a newer build's bug, a forged file) is a fault of the file and not of this process. */
+export function readChecked<T>(path: string, read: () => T): T {
+  try {
+    return read();
+  } catch (thrown) {
+    if (!(thrown instanceof RangeError || thrown instanceof AssertionFailure)) throw thrown;
+    throw new OttlaError("DATA_DAMAGED", `${path}: its checksum holds, but not what it says: ${thrown.message}`);
+  }
 }
 
 /** Big-endian bytes of growing length. */

@@ -5,10 +5,12 @@ import type { Offset } from "../model/ids.ts";
 import { forEachBatch } from "../model/records.ts";
 import { baseInWindow, positionIn, readWindow } from "./batch-run.ts";
 import { BatchWindow, HOLD_OVERHEAD_BYTES } from "./batch-window.ts";
+import type { TailMemory } from "./tail-memory.ts";
 import type { ReadOptions, ReadResult } from "./types.ts";
 
-/** The two budgets of the store. */
+/** The two budgets of the store, and where it keeps its tail cache. */
 export interface MemoryBudgets<Log> {
+  readonly tailMemory: TailMemory;
   onPinned(log: Log, sizeBytes: number): void;
   onUnpinned(log: Log, sizeBytes: number): void;
   /** Bytes of the log that became, or ceased to be, tail cache. */
@@ -61,7 +63,7 @@ export class HeldBatches<Log> {
   }
 
   read(offset: Offset, options: ReadOptions): ReadResult {
-    return readWindow(this.window, offset, options);
+    return this.#budgets.tailMemory.lend(readWindow(this.window, offset, options));
   }
 
   /** Visits the batches that end above `offset` and begin below `limitOffset`, until a visit returns false. */
@@ -86,9 +88,11 @@ export class HeldBatches<Log> {
     while (window.length > 0 && window.endOffset > end) {
       const newest = window.length - 1;
       const base = window.baseAt(newest);
-      const freedBytes = base >= end ? window.pop() : window.shorten(positionIn(window.batchAt(newest), end), end);
+      const run = window.batchAt(newest);
+      const freedBytes = base >= end ? window.pop() : window.shorten(positionIn(run, end), end);
       if (base >= this.#flushedEnd) this.#unpin(freedBytes);
       else this.#cache(-freedBytes);
+      if (base >= end || window.batchAt(newest).buffer !== run.buffer) this.#budgets.tailMemory.drop(run);
     }
     if (window.length === 0) window.reset(end);
     this.#flushedEnd = Math.min(this.#flushedEnd, end);
@@ -101,7 +105,9 @@ export class HeldBatches<Log> {
     let heldBytes = 0;
     for (let index = window.indexOf(this.#flushedEnd); index < window.length && window.endAt(index) <= end; index++) {
       if (window.baseAt(index) < this.#flushedEnd) continue;
-      heldBytes += window.batchAt(index).byteLength + HOLD_OVERHEAD_BYTES;
+      const run = window.batchAt(index);
+      heldBytes += run.byteLength + HOLD_OVERHEAD_BYTES;
+      window.replace(index, this.#budgets.tailMemory.keep(run));
     }
     this.#flushedEnd = Math.max(this.#flushedEnd, end);
     if (heldBytes === 0) return;
@@ -112,13 +118,18 @@ export class HeldBatches<Log> {
   /** Forgets cached batches that end at or below `offset`. */
   evictThrough(offset: number): void {
     const { window } = this;
-    while (window.length > 0 && window.endAt(0) <= Math.min(offset, this.#flushedEnd)) this.#cache(-window.shift());
+    while (window.length > 0 && window.endAt(0) <= Math.min(offset, this.#flushedEnd)) {
+      const run = window.batchAt(0);
+      this.#cache(-window.shift());
+      this.#budgets.tailMemory.drop(run);
+    }
   }
 
   /** Gives back everything; what was pinned is lost. */
   clear(): void {
     this.#unpin(this.#pinnedBytes);
     this.#cache(-this.#cachedBytes);
+    for (let index = 0; index < this.window.length; index++) this.#budgets.tailMemory.drop(this.window.batchAt(index));
     this.window.reset(this.window.endOffset);
   }
 

@@ -15,12 +15,13 @@ import {
   uuidToBytes,
 } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { ByteReader, ByteWriter, MAGIC, refuseNewer, refuseUnreleased } from "./format.ts";
-import type { SegmentState } from "./segments.ts";
+import { ByteReader, ByteWriter, MAGIC, readChecked, refuseNewer, refuseUnreleased } from "./format.ts";
+import type { IndexCheck } from "./saved-entries.ts";
+import type { SegmentState } from "./segment.ts";
 import type { Damage, EpochEntry, LogSpec } from "./types.ts";
 
-/** 2: the high watermark of each log. 3: what is known of its producers. */
-const VERSION = 3;
+/** 2: the high watermark of each log. 3: what is known of its producers. 4: the life of its segments. */
+const VERSION = 4;
 const PREFIX_BYTES = 12;
 const NONE = -1;
 
@@ -39,6 +40,8 @@ export interface LogImage {
   readonly epochs: readonly EpochEntry[];
   readonly highWatermark: StoredHighWatermark;
   readonly segments: readonly SegmentState[];
+  /** Everything below was compacted; at most the base of the last segment. */
+  readonly cleanedTo: number;
   readonly isPlain: boolean;
   /** Ends of the images of its producers, newest first, all at or below `endOffset` (D-15). */
   readonly producerImages: readonly number[];
@@ -54,6 +57,8 @@ export interface LogCapture {
   readonly highWatermark: StoredHighWatermark;
   /** No batch of it has a producer: a start need not look. */
   readonly isPlain: boolean;
+  /** As in LogImage; of the layout. */
+  cleanedTo: number;
   layout: readonly SegmentState[] | undefined;
 }
 
@@ -68,6 +73,7 @@ export function emptyLogImage(logId: LogId, spec: LogSpec, startOffset: number):
     epochs: [],
     highWatermark: { offset: startOffset, epoch: NONE },
     segments: [],
+    cleanedTo: startOffset,
     isPlain: true,
     producerImages: [],
     damage: undefined,
@@ -119,11 +125,8 @@ function writeLog(writer: ByteWriter, log: LogImage): void {
     writer.i64(entry.startOffset);
   }
   writer.u32(log.segments.length);
-  for (const segment of log.segments) {
-    writer.i64(segment.base);
-    writer.i64(segment.sizeBytes);
-    writer.i64(segment.maxTimestamp);
-  }
+  for (const segment of log.segments) writeSegment(writer, segment);
+  writer.i64(log.cleanedTo);
   writer.u8(log.isPlain ? 1 : 0);
   writer.u32(log.producerImages.length);
   for (const endOffset of log.producerImages) writer.i64(endOffset);
@@ -142,9 +145,8 @@ function readLog(reader: ByteReader): LogImage {
   for (let left = reader.u32(); left > 0; left--)
     epochs.push({ epoch: reader.i32() as LeaderEpoch, startOffset: toOffset(reader.i64()) });
   const segments: SegmentState[] = [];
-  for (let left = reader.u32(); left > 0; left--) {
-    segments.push({ base: reader.i64(), sizeBytes: reader.i64(), maxTimestamp: reader.i64() });
-  }
+  for (let left = reader.u32(); left > 0; left--) segments.push(readSegment(reader));
+  const cleanedTo = reader.i64();
   const isPlain = reader.u8() === 1;
   const producerImages: number[] = [];
   for (let left = reader.u32(); left > 0; left--) producerImages.push(reader.i64());
@@ -158,11 +160,49 @@ function readLog(reader: ByteReader): LogImage {
     epochs,
     highWatermark,
     segments,
+    cleanedTo,
     isPlain,
     producerImages,
     damage,
   };
 }
+
+function writeSegment(writer: ByteWriter, segment: SegmentState): void {
+  writer.i64(segment.base);
+  writer.i64(segment.sizeBytes);
+  writer.i64(segment.maxTimestamp);
+  writer.i64(segment.newestTimestamp);
+  writer.u32(segment.newestRelative);
+  writer.i64(segment.firstTimestamp);
+  writer.i64(segment.createdMs);
+  writer.i64(segment.chain);
+  writeCheck(writer, segment.indexCheck);
+  writeCheck(writer, segment.timesCheck);
+  writer.u8(segment.isSwapped ? 1 : 0);
+}
+
+function readSegment(reader: ByteReader): SegmentState {
+  return {
+    base: reader.i64(),
+    sizeBytes: reader.i64(),
+    maxTimestamp: reader.i64(),
+    newestTimestamp: reader.i64(),
+    newestRelative: reader.i32(),
+    firstTimestamp: reader.i64(),
+    createdMs: reader.i64(),
+    chain: reader.i64(),
+    indexCheck: readCheck(reader),
+    timesCheck: readCheck(reader),
+    isSwapped: reader.u8() === 1,
+  };
+}
+
+function writeCheck(writer: ByteWriter, { entries, crc }: IndexCheck): void {
+  writer.u32(entries);
+  writer.u32(crc);
+}
+
+const readCheck = (reader: ByteReader): IndexCheck => ({ entries: reader.u32(), crc: reader.u32() });
 
 function readDamage(reader: ByteReader): Damage {
   const reason = reader.text();
@@ -195,7 +235,10 @@ export function decodeImage(bytes: Uint8Array, options: { readonly path: string;
   refuseNewer(options.path, { version, minReader: readU16(bytes, 6) }, VERSION);
   if (options.checksum.crc32c(bytes.subarray(PREFIX_BYTES)) !== readU32(bytes, 8)) throw damaged();
   refuseUnreleased(options.path, version, VERSION);
-  const reader = new ByteReader(bytes, PREFIX_BYTES);
+  return readChecked(options.path, () => readImage(new ByteReader(bytes, PREFIX_BYTES)));
+}
+
+function readImage(reader: ByteReader): Image {
   const generation = reader.i64();
   const nextLogId = reader.i64();
   const [from, to] = [reader.i64(), reader.i64()];

@@ -1,11 +1,12 @@
 // Looks at the images of a log's producers from outside: whether they are whole, and whether they are what the log says.
-import { bytesEqual } from "../base/bytes.ts";
-import { crcAt, leaderEpochAt } from "../model/record-batch.ts";
+import { crcAt, leaderEpochAt, recordCountAt } from "../model/record-batch.ts";
 import { type ProducerView, ProducerTable } from "../model/producer-table.ts";
 import type { ScannedBatch } from "./batch-scan.ts";
 import type { Fault, InspectDeps, Remark } from "./inspect-types.ts";
-import { join, producersEndOf, producersName } from "./paths.ts";
+import { readWhole, withFile } from "./file-work.ts";
+import { join, producersEndOf, producersName, SNAPSHOT_SUFFIX } from "./paths.ts";
 import { type LoadedProducers, loadProducerImage, type ProducerImage } from "./producer-image.ts";
+import { decodeSnapshot, snapshotEntries } from "./producer-snapshot.ts";
 import { observeBatch } from "./producer-replay.ts";
 
 /** What one such file holds. */
@@ -39,7 +40,7 @@ export class ProducersCheck {
   readonly remarks: Remark[] = [];
   readonly #waiting = new Map<number, Loaded>();
   #table: ProducerTable | undefined;
-  /** The table is of everything that was ever in the log: the images may know producers whose batches are gone. */
+  /** The table is of everything that was ever in the log: else the images may know producers whose batches are gone. */
   #isWhole = false;
 
   /** `named`: those that a checkpoint speaks of; undefined: all that are there. */
@@ -55,7 +56,21 @@ export class ProducersCheck {
       if (typeof loaded === "string") check.#remark(path, loaded);
       else check.#waiting.set(endOffset, { path, loaded });
     }
+    for (const name of names.found)
+      if (producersEndOf(name, SNAPSHOT_SUFFIX) !== undefined) await check.#checkSnapshot(deps, directory, name);
     return check;
+  }
+
+  /** Nothing of ours reads it, and it is not synced: that it is not what the image beside it says is remarked. */
+  async #checkSnapshot(deps: InspectDeps, directory: string, name: string): Promise<void> {
+    const path = join(directory, name);
+    const found = decodeSnapshot(await withFile(deps.files, { path, mode: "read" }, readWhole), deps.checksum);
+    if (typeof found === "string") return this.#remark(path, found);
+    const image = this.#waiting.get(producersEndOf(name, SNAPSHOT_SUFFIX) ?? -1);
+    if (image === undefined) return;
+    const expected = snapshotEntries(image.loaded.table.view());
+    if (JSON.stringify(found) !== JSON.stringify(expected))
+      this.#remark(path, "the producers in it are not those of the image beside it");
   }
 
   visit(batch: ScannedBatch): void {
@@ -67,6 +82,8 @@ export class ProducersCheck {
     const table = this.#table;
     // Whoever checks the files tells of a gap.
     if (batch.base !== table.endOffset) return;
+    // Compaction keeps what is in a window now, not what was in one when an image was made.
+    if (recordCountAt(batch.bytes, batch.at) !== batch.last - batch.base + 1) this.#isWhole = false;
     observeBatch(table, batch.bytes, batch.at);
     table.settle(table.endOffset);
     const waiting = this.#waiting.get(table.endOffset);
@@ -80,7 +97,7 @@ export class ProducersCheck {
     const { endOffset: offset } = table;
     if (leaderEpochAt(bytes, at) !== image.epoch || crcAt(bytes, at) !== image.batchCrc)
       return this.#remark(path, `the log has another batch before offset ${offset}`);
-    if (!this.#isWhole || bytesEqual(image.table, table.encode())) return;
+    if (!this.#isWhole || loaded.table.equals(table)) return;
     const reason = `the producers in it are not those of the log up to offset ${offset}`;
     this.faults.push({ file: path, position: undefined, offset: undefined, reason });
   }

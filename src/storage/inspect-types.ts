@@ -19,6 +19,10 @@ export interface BatchSummary {
   readonly recordCount: number;
   readonly maxTimestamp: number;
   readonly isControl: boolean;
+  /** Of a compacted batch with records that delete their key: from when on they may go, since 1970 (S-37). */
+  readonly deleteHorizonMs?: number | undefined;
+  /** Of a control batch that speaks of producers: of how many, and what becomes of them. */
+  readonly told?: { readonly kind: "carried" | "expired"; readonly producers: number } | undefined;
   /** -1: the batch has no producer; so for the next two. */
   readonly producerId: number;
   readonly producerEpoch: number;

@@ -1,237 +1,31 @@
 // Looks at the files of a stopped node from outside: reads only, takes no lock, changes nothing. For `ottla log dump|verify`.
 import { asOttlaError, OttlaError } from "../model/errors.ts";
-import {
-  compressionAt,
-  isControlBatchAt,
-  leaderEpochAt,
-  maxTimestampAt,
-  producerAt,
-  recordCountAt,
-} from "../model/record-batch.ts";
-import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
+import type { PartitionIndex, TopicId } from "../model/ids.ts";
 import { decodeEpochCheckpoint } from "./epoch-checkpoint.ts";
-import { epochBefore } from "./epochs.ts";
-import { isNotFound } from "./faults.ts";
 import { decodeImage, type Image, type LogImage } from "./image.ts";
-import { OffsetIndex } from "./offset-index.ts";
 import {
   baseOffsetOf,
   CHECKPOINT_DIR,
   EPOCH_CHECKPOINT,
+  CLEANED_SUFFIX,
   imageName,
-  INDEX_SUFFIX,
   join,
   LOG_SUFFIX,
   METADATA_DIR,
+  offsetName,
   partitionDirectory,
   SUPERBLOCK,
 } from "./paths.ts";
 import { type LogHistory, surveyJournals } from "./replay.ts";
+import { verifySegment } from "./inspect-log.ts";
 import { slotRemark, verifyMetadata } from "./inspect-metadata.ts";
 import { ProducersCheck } from "./inspect-producers.ts";
-import type {
-  BatchSummary,
-  DirectoryReport,
-  Fault,
-  InspectDeps,
-  LogReport,
-  MetadataReport,
-  Remark,
-} from "./inspect-types.ts";
+import type { DirectoryReport, Fault, InspectDeps, LogReport, MetadataReport, Remark } from "./inspect-types.ts";
 import { QUORUM_STATE } from "./quorum-state.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import type { RaftOwner } from "./raft-types.ts";
-import type { EpochEntry } from "./types.ts";
 import { readSuperblock, type Superblock } from "./superblock.ts";
-
-function summaryOf(batch: ScannedBatch): BatchSummary {
-  const { bytes, at, position, sizeBytes } = batch;
-  return {
-    position,
-    sizeBytes,
-    baseOffset: batch.base,
-    lastOffset: batch.last,
-    leaderEpoch: leaderEpochAt(bytes, at),
-    recordCount: recordCountAt(bytes, at),
-    maxTimestamp: maxTimestampAt(bytes, at),
-    isControl: isControlBatchAt(bytes, at),
-    ...producerAt(bytes, at),
-    codec: compressionAt(bytes, at) ?? "unknown",
-  };
-}
-
-/** Visits the batches of a `.log` file up to the first that is not whole and intact, which is the fault returned. */
-export async function dumpLog(
-  deps: InspectDeps,
-  path: string,
-  visit: (batch: BatchSummary, bytes: Uint8Array) => void,
-): Promise<Fault | undefined> {
-  let nextOffset = baseOffsetOf(path.slice(path.lastIndexOf("/") + 1))?.base;
-  const end = await withFile(deps.files, { path, mode: "read" }, async (handle) =>
-    scanBatches(handle, {
-      from: 0,
-      end: await handle.size(),
-      checksum: deps.checksum,
-      visit: (batch) => {
-        nextOffset = batch.last + 1;
-        visit(summaryOf(batch), batch.bytes.subarray(batch.at, batch.at + batch.sizeBytes));
-        return true;
-      },
-    }),
-  );
-  return end.kind === "end"
-    ? undefined
-    : { file: path, position: end.position, offset: nextOffset, reason: end.reason };
-}
-
-/** What is known of a file from elsewhere. */
-interface Expectation {
-  /** Bytes that a checkpoint proves; undefined: all of them, apart from a torn tail if `mayBeTorn`. */
-  readonly provenBytes: number | undefined;
-  readonly mayBeTorn: boolean;
-  /** What a checkpoint says of the epochs of the offsets in [from, to). */
-  readonly epochs: { readonly entries: readonly EpochEntry[]; readonly from: number; readonly to: number } | undefined;
-  readonly producers: ProducersCheck | undefined;
-}
-
-/** Checks CRC, offsets, epochs and the index of one `.log` file. */
-export function verifyLog(deps: InspectDeps, path: string): Promise<LogReport> {
-  return verifyFile(deps, path, { provenBytes: undefined, mayBeTorn: false, epochs: undefined, producers: undefined });
-}
-
-async function verifyFile(deps: InspectDeps, path: string, expected: Expectation): Promise<LogReport> {
-  const baseOffset = baseOffsetOf(path.slice(path.lastIndexOf("/") + 1))?.base;
-  const index = await loadIndex(deps, path);
-  const { epochs, producers } = expected;
-  const check = new LogCheck(path, baseOffset, { index: index.entries, epochs, producers });
-  const size = await withFile(deps.files, { path, mode: "read" }, async (handle) => {
-    const fileBytes = await handle.size();
-    const proven = expected.provenBytes ?? fileBytes;
-    if (fileBytes < proven) check.fault(fileBytes, `the file has ${fileBytes} bytes, the checkpoint proves ${proven}`);
-    const end = Math.min(fileBytes, proven);
-    const options = { from: 0, end, checksum: deps.checksum, visit: (batch: ScannedBatch) => check.visit(batch) };
-    const result = await scanBatches(handle, options);
-    const isTorn = result.kind === "incomplete" && expected.mayBeTorn && expected.provenBytes === undefined;
-    if (result.kind !== "end" && !isTorn) check.fault(result.position, result.reason);
-    return fileBytes;
-  });
-  check.finish();
-  return check.report(size, index.fault);
-}
-
-async function loadIndex(
-  deps: InspectDeps,
-  path: string,
-): Promise<{ entries: OffsetIndex | undefined; fault: Fault | undefined }> {
-  const file = path.slice(0, -LOG_SUFFIX.length) + INDEX_SUFFIX;
-  try {
-    const entries = OffsetIndex.decode(await withFile(deps.files, { path: file, mode: "read" }, readWhole));
-    if (entries !== undefined) return { entries, fault: undefined };
-    const reason = "the entries do not increase, or the size is no multiple of 8";
-    return { entries: undefined, fault: { file, position: undefined, offset: undefined, reason } };
-  } catch (thrown) {
-    if (!isNotFound(thrown)) throw thrown;
-    return { entries: undefined, fault: undefined };
-  }
-}
-
-/** Follows the batches of one file. */
-class LogCheck {
-  readonly #path: string;
-  readonly #baseOffset: number;
-  readonly #index: OffsetIndex | undefined;
-  readonly #epochs: Expectation["epochs"];
-  readonly #producers: Expectation["producers"];
-  readonly #faults: Fault[] = [];
-  #nextEntry = 0;
-  #nextOffset: number | undefined;
-  #epoch = -1;
-  #batchCount = 0;
-  #recordCount = 0;
-  #sizeBytes = 0;
-
-  constructor(
-    path: string,
-    baseOffset: number | undefined,
-    known: Pick<Expectation, "epochs" | "producers"> & { readonly index: OffsetIndex | undefined },
-  ) {
-    this.#path = path;
-    this.#baseOffset = baseOffset ?? 0;
-    this.#nextOffset = baseOffset;
-    this.#index = known.index;
-    this.#epochs = known.epochs;
-    this.#producers = known.producers;
-  }
-
-  fault(position: number, reason: string): void {
-    this.#faults.push({ file: this.#path, position, offset: this.#nextOffset, reason });
-  }
-
-  visit(batch: ScannedBatch): boolean {
-    const epoch = leaderEpochAt(batch.bytes, batch.at);
-    if (this.#nextOffset !== undefined && batch.base !== this.#nextOffset) {
-      this.fault(batch.position, `offset ${batch.base} where ${this.#nextOffset} should be`);
-      return false;
-    }
-    if (epoch < this.#epoch) {
-      this.fault(batch.position, `leader epoch ${epoch} after ${this.#epoch}`);
-      return false;
-    }
-    const known = this.#epochs;
-    if (known !== undefined && batch.last >= known.from && batch.last < known.to) {
-      const expected = epochBefore(known.entries, batch.last + 1);
-      if (epoch !== expected) {
-        this.fault(batch.position, `leader epoch ${epoch}, the checkpoint says ${expected}`);
-        return false;
-      }
-    }
-    this.#checkIndex(batch);
-    this.#producers?.visit(batch);
-    this.#epoch = epoch;
-    this.#nextOffset = batch.last + 1;
-    this.#batchCount++;
-    this.#recordCount += recordCountAt(batch.bytes, batch.at);
-    this.#sizeBytes += batch.sizeBytes;
-    return true;
-  }
-
-  #checkIndex(batch: ScannedBatch): void {
-    const index = this.#index;
-    if (index === undefined || this.#nextEntry >= index.count) return;
-    const position = index.positionAt(this.#nextEntry);
-    if (position > batch.position) return;
-    const last = this.#baseOffset + index.relativeAt(this.#nextEntry);
-    if (position !== batch.position || last !== batch.last) {
-      this.#indexFault(`entry ${this.#nextEntry} says that a batch up to offset ${last} starts at ${position}`);
-    }
-    this.#nextEntry++;
-  }
-
-  #indexFault(reason: string): void {
-    const file = this.#path.slice(0, -LOG_SUFFIX.length) + INDEX_SUFFIX;
-    this.#faults.push({ file, position: this.#nextEntry * 8, offset: undefined, reason });
-  }
-
-  /** All batches were visited. */
-  finish(): void {
-    if (this.#faults.length > 0 || this.#index === undefined || this.#nextEntry === this.#index.count) return;
-    this.#indexFault(`${this.#index.count - this.#nextEntry} entries point behind the last batch`);
-  }
-
-  report(fileBytes: number, indexFault: Fault | undefined): LogReport {
-    return {
-      file: this.#path,
-      baseOffset: this.#baseOffset,
-      endOffset: this.#nextOffset ?? this.#baseOffset,
-      batchCount: this.#batchCount,
-      recordCount: this.#recordCount,
-      sizeBytes: this.#sizeBytes,
-      tailBytes: fileBytes - this.#sizeBytes,
-      faults: indexFault === undefined ? this.#faults : [...this.#faults, indexFault],
-    };
-  }
-}
 
 /** Checks a data directory, a partition's directory or the metadata log's. Rejects with OttlaError when it is none of these. */
 export async function verifyDirectory(deps: InspectDeps, directory: string): Promise<DirectoryReport> {
@@ -241,7 +35,8 @@ export async function verifyDirectory(deps: InspectDeps, directory: string): Pro
   if (!names.some((name) => baseOffsetOf(name) !== undefined)) {
     throw new OttlaError("DATA_DIR_FOREIGN", `${directory} is no data directory of Ottla and holds no log`);
   }
-  const found = await verifyPartition(deps, directory, undefined);
+  const owner = await readPartitionMetadata(deps, directory).catch(() => undefined);
+  const found = await verifyPartition(deps, { directory, owner, image: undefined });
   return { kind: "partition", directory, metadata: undefined, ...found };
 }
 
@@ -249,27 +44,40 @@ type Findings = Pick<DirectoryReport, "logs" | "faults">;
 
 async function verifyPartition(
   deps: InspectDeps,
-  directory: string,
-  image: LogImage | undefined,
+  partition: {
+    readonly directory: string;
+    readonly owner: { readonly topicId: TopicId; readonly partition: PartitionIndex } | undefined;
+    readonly image: LogImage | undefined;
+  },
 ): Promise<Findings & { readonly remarks: readonly Remark[] }> {
+  const { directory, owner, image } = partition;
+  const remarks: Remark[] = [];
   const faults: Fault[] = [];
   const logs: LogReport[] = [];
   const names = (await deps.files.list(directory)).map((entry) => entry.name);
   const found = names.flatMap((name) => (name.endsWith(LOG_SUFFIX) ? (baseOffsetOf(name)?.base ?? []) : []));
   const bases = image?.segments.map((segment) => segment.base) ?? found;
-  const nameOf = (base: number): string => join(directory, String(base).padStart(20, "0") + LOG_SUFFIX);
+  const stemOf = (base: number): string => join(directory, offsetName(base));
   const epochs = image && { entries: image.epochs, from: image.startOffset, to: image.endOffset };
   const producers = await ProducersCheck.of(deps, directory, { found: names, named: image?.producerImages });
   let nextOffset: number | undefined;
   for (const [place, base] of bases.entries()) {
-    const file = nameOf(base);
-    if (!found.includes(base)) {
+    const state = image?.segments[place];
+    const file = stemOf(base) + LOG_SUFFIX;
+    // The checkpoint that names it may be younger than its own name.
+    const cleaned = offsetName(base) + LOG_SUFFIX + CLEANED_SUFFIX;
+    const suffix = state?.isSwapped === true && names.includes(cleaned) ? CLEANED_SUFFIX : "";
+    if (suffix === "" && !found.includes(base)) {
       faults.push({ file, position: undefined, offset: base, reason: "the file is missing" });
       continue;
     }
-    const provenBytes = image?.segments[place]?.sizeBytes;
-    const mayBeTorn = place === bases.length - 1;
-    const report = await verifyFile(deps, file, { provenBytes, mayBeTorn, epochs, producers });
+    const expected = { provenBytes: state?.sizeBytes, mayBeTorn: place === bases.length - 1, epochs, producers };
+    const { remarks: beside, ...report } = await verifySegment(
+      deps,
+      { stem: stemOf(base), suffix, base, state, owner },
+      expected,
+    );
+    remarks.push(...beside);
     logs.push(report);
     if (nextOffset !== undefined && base !== nextOffset) {
       faults.push({
@@ -292,7 +100,7 @@ async function verifyPartition(
   }
   if (logs.every((log) => log.faults.length === 0)) producers.finish();
   faults.push(...producers.faults);
-  const remarks = names.includes(EPOCH_CHECKPOINT) ? await verifyEpochs(deps, join(directory, EPOCH_CHECKPOINT)) : [];
+  if (names.includes(EPOCH_CHECKPOINT)) remarks.push(...(await verifyEpochs(deps, join(directory, EPOCH_CHECKPOINT))));
   return { logs, faults, remarks: [...remarks, ...producers.remarks] };
 }
 
@@ -325,7 +133,11 @@ async function verifyDataDirectory(deps: InspectDeps, directory: string): Promis
       if (metadata?.logId !== image.logId)
         faults.push({ file: path, position: undefined, offset: undefined, reason: `does not hold log ${image.logId}` });
       else {
-        const found = await verifyPartition(deps, path, expectedOf(image, history));
+        const found = await verifyPartition(deps, {
+          directory: path,
+          owner: image.spec,
+          image: expectedOf(image, history),
+        });
         merge({ logs, faults }, found);
         remarks.push(...found.remarks);
       }

@@ -7,6 +7,7 @@ import {
   decodeFileHeader,
   decodeRecord,
   FILE_HEADER_BYTES,
+  generationAt,
   type JournalFileHeader,
   type JournalRecord,
   KIND,
@@ -28,25 +29,34 @@ export async function readJournalHeader(handle: FileHandle, checksum: Checksum):
 class FileView {
   readonly #handle: FileHandle;
   readonly sizeBytes: number;
+  readonly #isReused: boolean;
+  #buffer: Uint8Array = EMPTY_BYTES;
   #bytes: Uint8Array = EMPTY_BYTES;
   #start = 0;
 
-  constructor(handle: FileHandle, sizeBytes: number) {
+  /** `isReused`: what was given before is written over by the next read. */
+  constructor(handle: FileHandle, { sizeBytes, isReused }: { readonly sizeBytes: number; readonly isReused: boolean }) {
     this.#handle = handle;
     this.sizeBytes = sizeBytes;
+    this.#isReused = isReused;
   }
 
-  /** Bytes from `position` on, `count` of them at least unless the file ends; a view of a buffer that is never written again. */
+  /** Bytes from `position` on, `count` of them at least unless the file ends. */
   async at(position: number, count: number): Promise<Uint8Array> {
     const wanted = Math.min(count, this.sizeBytes - position);
     const held = this.#start + this.#bytes.length - position;
     if (position < this.#start || held < wanted) {
-      const buffer = new Uint8Array(Math.min(Math.max(wanted, READ_BYTES), this.sizeBytes - position));
-      const length = await this.#handle.read(position, buffer);
-      this.#bytes = buffer.subarray(0, length);
+      const target = this.#room(Math.min(Math.max(wanted, READ_BYTES), this.sizeBytes - position));
+      const length = await this.#handle.read(position, target);
+      this.#bytes = target.subarray(0, length);
       this.#start = position;
     }
     return this.#bytes.subarray(position - this.#start);
+  }
+
+  #room(sizeBytes: number): Uint8Array {
+    if (!this.#isReused || this.#buffer.length < sizeBytes) this.#buffer = new Uint8Array(sizeBytes);
+    return this.#buffer.subarray(0, sizeBytes);
   }
 }
 
@@ -60,17 +70,18 @@ export interface JournalEnd {
   readonly lastSequence: number;
 }
 
-/** Visits the records of the chain in order. Bodies are views that stay valid. */
+/** Visits the records of the chain in order. Bodies are views that stay valid, or with `keepsNothing` only until the visit has returned. */
 export async function readJournal(
   handle: FileHandle,
   options: {
     readonly header: JournalHeader;
     readonly checksum: Checksum;
+    readonly keepsNothing?: boolean;
     readonly visit: (record: JournalRecord, position: number) => void | Promise<void>;
   },
 ): Promise<JournalEnd> {
-  const { header, checksum, visit } = options;
-  const view = new FileView(handle, await handle.size());
+  const { header, checksum, visit, keepsNothing: isReused = false } = options;
+  const view = new FileView(handle, { sizeBytes: await handle.size(), isReused });
   let position = FILE_HEADER_BYTES;
   let lastCrc = header.crc;
   let lastSequence = header.prevSequence;
@@ -112,17 +123,19 @@ export async function findProofOfSync(
   options: { readonly header: JournalHeader; readonly position: number; readonly checksum: Checksum },
 ): Promise<number | undefined> {
   const { header, position, checksum } = options;
-  const view = new FileView(handle, await handle.size());
-  for (let start = position; start + RECORD_HEADER_BYTES <= view.sizeBytes; ) {
-    const bytes = await view.at(start, READ_BYTES);
+  const sizeBytes = await handle.size();
+  const windows = new FileView(handle, { sizeBytes, isReused: true });
+  const records = new FileView(handle, { sizeBytes, isReused: true });
+  for (let start = position; start + RECORD_HEADER_BYTES <= sizeBytes; ) {
+    const bytes = await windows.at(start, READ_BYTES);
     const last = bytes.length - RECORD_HEADER_BYTES;
     if (last < 0) return undefined;
     // "O" of the magic; the rest is looked at by claimedSizeAt.
     for (let at = bytes.indexOf(0x4f); at >= 0 && at <= last; at = bytes.indexOf(0x4f, at + 1)) {
-      if (claimedSizeAt(bytes, at) === undefined) continue;
-      const record = await recordAt(view, start + at, { salt: header.salt, checksum });
-      if (record !== undefined && record.generation === header.generation && record.syncedTo > position)
-        return start + at;
+      // Most of what looks like one is of the file's life before.
+      if (claimedSizeAt(bytes, at) === undefined || generationAt(bytes, at) !== header.generation) continue;
+      const record = await recordAt(records, start + at, { salt: header.salt, checksum });
+      if (record !== undefined && record.syncedTo > position) return start + at;
     }
     start += last + 1;
   }

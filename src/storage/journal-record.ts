@@ -100,6 +100,9 @@ export function claimedSizeAt(bytes: Uint8Array, position: number): number | und
   return RECORD_HEADER_BYTES + readU32(bytes, position + 68);
 }
 
+/** The generation that a record at `position` claims to be of. */
+export const generationAt = (bytes: Uint8Array, position: number): number => readI64(bytes, position + 16);
+
 /** The record at `position` when it is whole and its own CRC holds; the body is a view. */
 export function decodeRecord(
   bytes: Uint8Array,
@@ -117,7 +120,7 @@ export function decodeRecord(
     flags: readU16(bytes, position + 14),
     crc,
     prevCrc: readU32(bytes, position + 8),
-    generation: readI64(bytes, position + 16),
+    generation: generationAt(bytes, position),
     sequence: readI64(bytes, position + 24),
     syncedTo: readI64(bytes, position + 32),
     logId: readI64(bytes, position + 40),

@@ -13,17 +13,17 @@ import type { Checksum } from "../ports/checksum.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { Timers, TimerHandle } from "../ports/timers.ts";
-import { diskFailed, isNoSpace, isPassing, storageFull } from "./faults.ts";
+import { diskFailed, isNoSpace, isPassing, RETRY_AFTER_MS, storageFull } from "./faults.ts";
 import type { RisenHighWatermarks, RisingLog } from "./high-watermark.ts";
 import type { Damage, EpochEntry } from "./types.ts";
 import { type ChainPlace, encodeRecordHeader, KIND, RECORD_HEADER_BYTES } from "./journal-record.ts";
 
-const GROUP_BYTES_MAX = 1 * 1024 * 1024;
+/** Larger groups are fewer writes and syncs for a burst of many logs; of those that are smaller one is written while the one before is synced. */
+const GROUP_BYTES_MAX = 2 * 1024 * 1024;
 /** Two chunks a record, and one record of high watermarks; below the 1,024 that one writev takes. */
 const GROUP_RECORDS_MAX = 500;
 /** Idle for this long: a MARK tells what is synced (D-11 asks for 50 ms), and takes high watermarks along. */
 const MARK_AFTER_MS = 25;
-const RETRY_AFTER_MS = 1000;
 
 /** What the journal knows of a log. */
 export interface JournalLog {
@@ -219,14 +219,13 @@ export class Journal {
       }
       if (this.#failure !== undefined) {
         this.#requeue(group.entries);
-        this.#rejectAll(this.#failure);
         break;
       }
       this.#groupWritten(group, sizeBytes);
       if (group.entries.at(-1)?.kind === KIND.SEAL && !(await this.#openNext())) break;
     }
     this.#isPumping = false;
-    this.#becameIdle();
+    this.#workEnded();
   }
 
   #takeGroup(): Group {
@@ -312,7 +311,7 @@ export class Journal {
       for (const group of groups) this.#groupDurable(group);
     }
     this.#isSyncing = false;
-    this.#becameIdle();
+    this.#workEnded();
   }
 
   async #datasync(): Promise<void> {
@@ -421,6 +420,12 @@ export class Journal {
     for (const entry of this.#queue) entry.waiter?.reject(error);
     this.#queue.clear();
     this.#unsynced = [];
+  }
+
+  /** Those whose group was under way when the journal failed, wherever it did, were in no queue then. */
+  #workEnded(): void {
+    if (this.#failure !== undefined) this.#rejectAll(this.#failure);
+    this.#becameIdle();
   }
 
   #becameIdle(): void {

@@ -1,5 +1,6 @@
 // Making and removing the directory of a log. The directory says whose it is before the log's CREATE is in the journal (S-2).
 import { failpoint } from "../base/failpoint.ts";
+import type { LogId } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { Files } from "../ports/files.ts";
 import { datasync, isNotFound, isUnreadable, syncDirectory } from "./faults.ts";
@@ -26,15 +27,15 @@ export async function readPartitionMetadata(
   }
 }
 
-/** Makes the directory of a new log; one that is left over under its name moves aside. */
+/** Makes the directory of a new log; one that is left over under its name moves aside, under `spareId` when it does not say whose it is. */
 export async function openLogDirectory(
   deps: DirectoryDeps,
-  options: { readonly root: string; readonly metadata: PartitionMetadata },
+  options: { readonly root: string; readonly metadata: PartitionMetadata; readonly spareId: LogId },
 ): Promise<void> {
   const { files, checksum } = deps;
   const { root, metadata } = options;
   const directory = join(root, partitionDirectory(metadata.topic, metadata.partition));
-  await moveAside(deps, { root, directory, metadata });
+  await moveAside(deps, directory, options);
   await files.makeDirectory(directory);
   await withFile(files, { path: join(directory, PARTITION_METADATA), mode: "open-or-create" }, async (handle) => {
     await handle.truncate(0);
@@ -48,9 +49,10 @@ export async function openLogDirectory(
 
 async function moveAside(
   deps: DirectoryDeps,
-  options: { root: string; directory: string; metadata: PartitionMetadata },
+  directory: string,
+  options: { readonly root: string; readonly metadata: PartitionMetadata; readonly spareId: LogId },
 ): Promise<void> {
-  const { root, directory, metadata } = options;
+  const { root, metadata, spareId } = options;
   const { files } = deps;
   try {
     await files.list(directory);
@@ -59,24 +61,27 @@ async function moveAside(
     throw thrown;
   }
   const found = await readPartitionMetadata(deps, directory);
-  // Of nobody: it goes like a deleted log of the id before this one's, at the next start.
-  await files.rename(
-    directory,
-    join(root, deletedDirectory(metadata.topic, metadata.partition, found?.logId ?? metadata.logId)),
-  );
+  // Of nobody: it goes like a deleted log at the next start. Under the id of the new log it would be in the way when that one is deleted.
+  const name = deletedDirectory(metadata.topic, metadata.partition, found?.logId ?? spareId);
+  await files.rename(directory, join(root, name));
 }
 
-/** Renames the directory away, so that its name is free, then removes it. */
-export async function removeLogDirectory(
+/** Renames the directory away, so that its name is free; gives its name from then on. */
+export async function moveLogDirectory(
   files: Files,
   options: { readonly root: string; readonly log: Pick<PartitionMetadata, "topic" | "partition" | "logId"> },
-): Promise<void> {
+): Promise<string> {
   const { root, log } = options;
   const deleted = join(root, deletedDirectory(log.topic, log.partition, log.logId));
   await files.rename(join(root, partitionDirectory(log.topic, log.partition)), deleted);
   await syncDirectory(files, root);
   failpoint("log-directory-renamed");
-  await removeTree(files, deleted);
+  return deleted;
+}
+
+/** Renames the directory away, then removes it. */
+export async function removeLogDirectory(files: Files, options: Parameters<typeof moveLogDirectory>[1]): Promise<void> {
+  await removeTree(files, await moveLogDirectory(files, options));
 }
 
 /** Removes a directory of plain files. */

@@ -1,5 +1,5 @@
 // The logs of a store by name and by key: making, deleting and resetting them in an order that a crash can cut anywhere (D-14).
-import { isNoSpace, isPassing, diskFailed, isNotFound, storageError, storageFull } from "./faults.ts";
+import { isNoSpace, isPassing, diskFailed, isNotFound, storageError, storageFull, untilItPasses } from "./faults.ts";
 import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { OttlaError } from "../model/errors.ts";
@@ -8,8 +8,10 @@ import { ByteWriter } from "./format.ts";
 import type { HandleCache } from "./handle-cache.ts";
 import { emptyLogImage, type LogImage, writeSpec } from "./image.ts";
 import { KIND } from "./journal-record.ts";
-import { openLogDirectory, readPartitionMetadata, removeLogDirectory } from "./log-directory.ts";
+import { moveLogDirectory, openLogDirectory, readPartitionMetadata, removeTree } from "./log-directory.ts";
+import { UNCONFIGURED_LOG } from "./log-settings.ts";
 import { join, partitionDirectory } from "./paths.ts";
+import type { ReadBuffers } from "./read-buffers.ts";
 import { type LogServices, ReplicaLogImpl } from "./replica-log.ts";
 import { Segments } from "./segments.ts";
 import type { LogSpec, ReplicaLog, StorageConfig, StorageDeps } from "./types.ts";
@@ -21,6 +23,7 @@ export interface RegistryHost extends LogServices {
   readonly deps: StorageDeps;
   readonly config: StorageConfig;
   readonly handles: HandleCache;
+  readonly buffers: ReadBuffers;
   /** Resolves when no checkpoint is under way. */
   readonly idle: Promise<void>;
   /** Throws when the store is closed or has failed. */
@@ -67,10 +70,13 @@ export class LogRegistry {
   /** Makes the log of an image known. */
   add(image: LogImage): ReplicaLogImpl {
     const { spec } = image;
-    const { config, deps, handles } = this.#host;
+    const { config, deps, handles, buffers } = this.#host;
     const segments = new Segments(
-      { files: deps.files, handles, checksum: deps.checksum },
+      { files: deps.files, handles, buffers, checksum: deps.checksum, clock: deps.clock, entropy: deps.entropy },
       {
+        ...UNCONFIGURED_LOG,
+        topicId: spec.topicId,
+        partition: spec.partition,
         directory: join(config.directory, partitionDirectory(spec.topic, spec.partition)),
         segmentBytes: spec.segmentBytes ?? config.segmentBytes,
         indexIntervalBytes: spec.indexIntervalBytes ?? config.indexIntervalBytes,
@@ -103,9 +109,10 @@ export class LogRegistry {
     const holder = this.#byName.get(name);
     if (holder !== undefined)
       throw storageError(`${name} is the directory of topic id ${holder.topicId}: delete that log first`);
+    const spareId = toLogId(this.#nextLogId++);
     const logId = toLogId(this.#nextLogId++);
     try {
-      await openLogDirectory(host.deps, { root: host.config.directory, metadata: { ...spec, logId } });
+      await openLogDirectory(host.deps, { root: host.config.directory, metadata: { ...spec, logId }, spareId });
     } catch (thrown) {
       if (isNoSpace(thrown)) throw storageFull(thrown);
       if (isPassing(thrown)) throw storageError(`${name} could not be made: ${String(thrown)}`, thrown);
@@ -179,7 +186,7 @@ export class LogRegistry {
 
   /** Nothing of the log may be working on its files any more when its directory changes its name. */
   async #removeDirectory(log: ReplicaLogImpl): Promise<void> {
-    const { handles, deps, config } = this.#host;
+    const { handles, deps } = this.#host;
     const { directory } = log.segments;
     await this.#host.idle;
     await log.flushing;
@@ -187,16 +194,29 @@ export class LogRegistry {
       // More than the segments that the log still speaks of: a cut that failed has dropped some and left their files.
       if (!mutant("D-14h")) await handles.forgetBelow(directory);
       else for (const segment of log.segments.all) await handles.forget(`${segment.path}.log`);
-      // The directory of a damaged log may be missing, or another's.
-      const owner = await readPartitionMetadata(deps, directory);
-      if (owner !== undefined && owner.logId !== log.logId) return;
-      await removeLogDirectory(deps.files, { root: config.directory, log });
+      const moved = await this.#whatPasses(() => this.#moveDirectory(log));
+      if (moved === undefined) return;
       log.segments.forgetAll();
+      await this.#whatPasses(() => removeTree(deps.files, moved));
     } catch (thrown) {
       if (!isNotFound(thrown)) this.#host.fail(diskFailed(thrown));
     } finally {
       // A reader that was under way may have opened a file again before the directory's name was free.
       if (!mutant("D-14h")) await handles.forgetBelow(directory);
     }
+  }
+
+  /** Undefined: the directory of a damaged log may be missing, or another's. */
+  async #moveDirectory(log: ReplicaLogImpl): Promise<string | undefined> {
+    const { deps, config } = this.#host;
+    const owner = await readPartitionMetadata(deps, log.segments.directory);
+    if (owner !== undefined && owner.logId !== log.logId) return undefined;
+    return moveLogDirectory(deps.files, { root: config.directory, log });
+  }
+
+  /** A full disk or too few descriptors, that is. */
+  #whatPasses<T>(work: () => Promise<T>): Promise<T | undefined> {
+    const { deps } = this.#host;
+    return untilItPasses(work, { timers: deps.timers, isRunning: () => this.#host.failure === undefined });
   }
 }

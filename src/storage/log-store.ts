@@ -6,7 +6,7 @@ import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "
 import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
 import type { JournalFile } from "./journal.ts";
 import { commitState, recover } from "./recovery.ts";
-import { unlinkIfThere, withFile } from "./file-work.ts";
+import { emptyFile, unlinkIfThere, withFile } from "./file-work.ts";
 import { LogStoreImpl } from "./store.ts";
 import {
   encodeSuperblock,
@@ -41,11 +41,7 @@ export async function openLogStore(deps: StorageDeps, config: StorageConfig): Pr
 
 async function giveUpReserve(deps: StorageDeps, config: StorageConfig): Promise<boolean> {
   try {
-    return await withFile(deps.files, { path: join(config.directory, RESERVE), mode: "write" }, async (handle) => {
-      if ((await handle.size()) === 0) return false;
-      await handle.truncate(0);
-      return true;
-    });
+    return (await emptyFile(deps.files, join(config.directory, RESERVE))) > 0;
   } catch {
     return false;
   }
@@ -188,6 +184,7 @@ async function reopen(store: LogStoreImpl, { block: found, passedOver }: FoundSu
     let committed = superblock;
     const journalFile = await recover(store, {
       superblock,
+      prove: () => writeSlot(superblockFile, found, deps.checksum),
       commit: async (next) => {
         // The slot found may be in the page cache only, after a sync that failed (D-13): the next write goes to the other slot, which must
         // not be the last good one on the disk.

@@ -1,21 +1,34 @@
 // The sparse offset index of one segment (S-12): int32 last offset of a batch, relative to the segment's base, and int32 position
 // of that batch's start. A cache of the log: verified when loaded, rebuilt from the log when missing or wrong (S-15).
 import { readI32, writeU32 } from "../base/bytes.ts";
+import { type IndexCheck, NO_ENTRIES, SavedEntries } from "./saved-entries.ts";
 
 export const INDEX_ENTRY_BYTES = 8;
-/** Kafka's segment.index.bytes: a full index rolls the segment (S-7 c). */
-export const INDEX_ENTRIES_MAX = (10 * 1024 * 1024) / INDEX_ENTRY_BYTES;
+/** Kafka's default of segment.index.bytes: a full index rolls the segment (S-7 c). */
+export const INDEX_BYTES_MAX = 10 * 1024 * 1024;
 
-export class OffsetIndex {
-  #entries = new Int32Array(16);
+const NOTHING = new Int32Array(0);
+const FIRST_CAPACITY = 16;
+
+export interface OffsetEntry {
+  readonly relativeLast: number;
+  readonly position: number;
+}
+
+export class OffsetIndex extends SavedEntries {
+  #entries = NOTHING;
   #count = 0;
 
-  get count(): number {
+  override get count(): number {
     return this.#count;
   }
 
-  get isFull(): boolean {
-    return this.#count >= INDEX_ENTRIES_MAX;
+  at(entry: number): OffsetEntry {
+    return { relativeLast: this.relativeAt(entry), position: this.positionAt(entry) };
+  }
+
+  get last(): OffsetEntry | undefined {
+    return this.#count === 0 ? undefined : this.at(this.#count - 1);
   }
 
   relativeAt(entry: number): number {
@@ -26,9 +39,9 @@ export class OffsetIndex {
     return this.#entries[entry * 2 + 1] as number;
   }
 
-  add(entry: { readonly relativeLast: number; readonly position: number }): void {
+  add(entry: OffsetEntry): void {
     if (this.#count * 2 === this.#entries.length) {
-      const grown = new Int32Array(this.#entries.length * 2);
+      const grown = new Int32Array(Math.max(FIRST_CAPACITY, this.#count * 2) * 2);
       grown.set(this.#entries);
       this.#entries = grown;
     }
@@ -55,24 +68,29 @@ export class OffsetIndex {
     return count === 0 ? 0 : this.positionAt(count - 1);
   }
 
+  /** The last offset of the entries below `relative`; 0 when there is none. */
+  lastBefore(relative: number): number {
+    const count = this.#countUpTo(relative - 1);
+    return count === 0 ? 0 : this.relativeAt(count - 1);
+  }
+
   /** Drops the entries of batches that reach to `relative` or beyond (S-14). */
   truncateTo(relative: number): void {
     this.#count = this.#countUpTo(relative - 1);
+    this.noteDropped();
   }
 
-  /** Drops the entries at or behind a position. */
-  truncateToPosition(position: number): void {
-    while (this.#count > 0 && this.positionAt(this.#count - 1) >= position) this.#count--;
-  }
-
-  encode(): Uint8Array {
-    const bytes = new Uint8Array(this.#count * INDEX_ENTRY_BYTES);
-    for (let at = 0; at < this.#count * 2; at++) writeU32(bytes, at * 4, this.#entries[at] as number);
+  override encode(from = 0): Uint8Array {
+    const bytes = new Uint8Array((this.#count - from) * INDEX_ENTRY_BYTES);
+    for (let at = 0; at < bytes.length; at += 4) writeU32(bytes, at, this.#entries[from * 2 + at / 4] as number);
     return bytes;
   }
 
-  /** Undefined when the size is no multiple of an entry or the entries do not increase. */
-  static decode(bytes: Uint8Array): OffsetIndex | undefined {
+  /** Undefined when the size is no multiple of an entry or the entries do not increase. `isWholeFile`: the bytes are all that the file has. */
+  static decode(
+    bytes: Uint8Array,
+    from: { readonly check: IndexCheck; readonly isWholeFile: boolean } = { check: NO_ENTRIES, isWholeFile: false },
+  ): OffsetIndex | undefined {
     if (bytes.length % INDEX_ENTRY_BYTES !== 0) return undefined;
     const index = new OffsetIndex();
     let previous = { relativeLast: -1, position: -1 };
@@ -82,6 +100,7 @@ export class OffsetIndex {
       index.add(entry);
       previous = entry;
     }
+    index.noteLoaded(from.check, from.isWholeFile);
     return index;
   }
 }

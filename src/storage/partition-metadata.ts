@@ -45,7 +45,8 @@ export function decodePartitionMetadata(
   const [head, ...lines] = text.split("\n");
   if (head !== "ottla.partition.metadata") return undefined;
   const fields = new Map(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
-  const number = (key: string): number => (/^\d+$/.test(fields.get(key) ?? "") ? Number(fields.get(key)) : Number.NaN);
+  const number = (key: string): number =>
+    /^\d{1,15}$/.test(fields.get(key) ?? "") ? Number(fields.get(key)) : Number.NaN;
   const version = number("version");
   if (Number.isNaN(version)) return undefined;
   refuseNewer(options.path, { version, minReader: number("min_reader_version") }, VERSION);

@@ -12,7 +12,15 @@ export const PARTITION_METADATA = "partition.metadata";
 export const EPOCH_CHECKPOINT = "leader-epoch-checkpoint";
 export const LOG_SUFFIX = ".log";
 export const INDEX_SUFFIX = ".index";
+export const TIME_INDEX_SUFFIX = ".timeindex";
 export const PRODUCERS_SUFFIX = ".producers";
+/** Of the rows of a segment's identity. */
+export const IDENT_SUFFIX = ".ident";
+/** Of the files beside a segment's log: everything that is replaced or removed with it. */
+export const SIDECAR_SUFFIXES: readonly string[] = [INDEX_SUFFIX, TIME_INDEX_SUFFIX, IDENT_SUFFIX];
+/** Behind the suffix of a file that is to take another's place. */
+export const CLEANED_SUFFIX = ".cleaned";
+export const SNAPSHOT_SUFFIX = ".snapshot";
 const JOURNAL_SUFFIX = ".journal";
 const IMAGE_SUFFIX = ".image";
 /** Appended to the name of a journal that is kept as evidence of damage. */
@@ -35,15 +43,20 @@ export function generationOf(name: string, kind: "journal" | "image"): number | 
 
 /** The base offset in a segment file's name; undefined for other names. */
 export function baseOffsetOf(name: string): { readonly base: number; readonly suffix: string } | undefined {
-  const match = /^(\d{20})(\.log|\.index)$/.exec(name);
+  const match = /^(\d{20})(\.log|\.index|\.timeindex|\.ident)$/.exec(name);
   return match === null ? undefined : { base: Number(match[1]), suffix: match[2] as string };
 }
 
+export const isCleanedName = (name: string): boolean => /^\d{20}\.[a-z]+\.cleaned$/.test(name);
+
 export const producersName = (endOffset: number): string => offsetName(endOffset) + PRODUCERS_SUFFIX;
 
+export const snapshotName = (endOffset: number): string => offsetName(endOffset) + SNAPSHOT_SUFFIX;
+
 /** The end of the log in the name of a file with its producers; undefined for other names. */
-export function producersEndOf(name: string): number | undefined {
-  const match = /^(\d{20})\.producers$/.exec(name);
+export function producersEndOf(name: string, suffix = PRODUCERS_SUFFIX): number | undefined {
+  if (!name.endsWith(suffix)) return undefined;
+  const match = /^(\d{20})$/.exec(name.slice(0, -suffix.length));
   return match === null ? undefined : Number(match[1]);
 }
 

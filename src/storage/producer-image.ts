@@ -7,11 +7,11 @@ import { FileError, type Files } from "../ports/files.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import { MAGIC } from "./format.ts";
 
-/** 3: with the CRC of each batch. */
-const VERSION = 3;
+/** 3: with the CRC of each batch. 4: with what was told of producers whose batches are gone. */
+const VERSION = 4;
 const PREFIX_BYTES = 12;
 const HEAD_BYTES = 36;
-/** Of a producer with all its batches, and more. */
+/** Of a producer with all its batches, and its share of the table's head. */
 const PRODUCER_BYTES_MAX = 128;
 const FILE_BYTES_MAX = HEAD_BYTES + PRODUCERS_MAX * PRODUCER_BYTES_MAX;
 

@@ -4,13 +4,15 @@
 // durable and committed: no truncation reaches below an image (D-9), and a table that was read from one can be taken back as far as is ever needed.
 import { mutant } from "../base/mutant.ts";
 import { toOffset } from "../model/ids.ts";
+import { ProducerTable } from "../model/producer-table.ts";
 import { crcAt, leaderEpochAt } from "../model/record-batch.ts";
 import type { Timers } from "../ports/timers.ts";
 import type { CheckpointDeps } from "./checkpoint-files.ts";
 import { datasync, isPassing, runLimited, syncDirectory } from "./faults.ts";
 import { unlinkIfThere, withFile } from "./file-work.ts";
-import { join, producersName } from "./paths.ts";
+import { join, producersName, snapshotName } from "./paths.ts";
 import { encodeProducerImage, type LogTail } from "./producer-image.ts";
+import { encodeSnapshot, snapshotEntries } from "./producer-snapshot.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 
 /**
@@ -69,6 +71,16 @@ export class ProducerImages {
     this.#grownBytes = IMAGE_BYTES;
   }
 
+  /** The batches of this range are not as they were: an image that ends with one of them proves nothing any more. */
+  replaced({ fromBase, endOffset }: { readonly fromBase: number; readonly endOffset: number }): void {
+    const isIn = (end: number): boolean => end > fromBase && end <= endOffset;
+    if (this.#held !== undefined && isIn(this.#held.endOffset)) this.#drop();
+    if (!this.#ends.some(isIn)) return;
+    this.#stale = [...this.#stale, ...this.#ends.filter(isIn)];
+    this.#ends = this.#ends.filter((end) => !isIn(end));
+    this.#grownBytes = IMAGE_BYTES;
+  }
+
   #drop(): void {
     this.#held = undefined;
     this.#grownBytes = IMAGE_BYTES;
@@ -79,7 +91,7 @@ export class ProducerImages {
     const { producers, segments } = log;
     const neededBytes = Math.min(IMAGE_BYTES, segments.segmentBytes / IMAGES_PER_SEGMENT);
     if (this.#held !== undefined || this.#grownBytes < neededBytes) return false;
-    return producers.size > 0 && producers.endOffset === log.endOffset && log.damage === undefined && !log.isDeleted;
+    return !producers.isBlank && producers.endOffset === log.endOffset && log.damage === undefined && !log.isDeleted;
   }
 
   /** Gives the bytes it took. */
@@ -113,6 +125,7 @@ export class ProducerImages {
       await handle.write(0, [bytes]);
       await datasync(handle);
     });
+    await writeSnapshot(deps, log, held);
     await syncDirectory(deps.files, directory);
     if (this.#held !== held) return void (this.#stale = [...this.#stale, tail.endOffset]);
     this.#held = undefined;
@@ -130,8 +143,21 @@ export class ProducerImages {
     const stale = this.#stale;
     this.#stale = [];
     if (log.isDeleted) return;
-    for (const end of stale) await unlinkIfThere(deps.files, join(log.segments.directory, producersName(end)));
+    for (const end of stale)
+      for (const name of [producersName(end), snapshotName(end)])
+        await unlinkIfThere(deps.files, join(log.segments.directory, name));
   }
+}
+
+/** For Kafka's tools only, so it costs no sync; a crash may tear it. */
+async function writeSnapshot(deps: CheckpointDeps, log: ReplicaLogImpl, { endOffset, table }: Capture): Promise<void> {
+  const producers = ProducerTable.decode(table, endOffset)?.view() ?? [];
+  const bytes = encodeSnapshot(snapshotEntries(producers), deps.checksum);
+  const path = join(log.segments.directory, snapshotName(endOffset));
+  await withFile(deps.files, { path, mode: "open-or-create" }, async (handle) => {
+    await handle.write(0, [bytes]);
+    await handle.truncate(bytes.length);
+  });
 }
 
 /** Undefined: the log is empty, was cut meanwhile, or cannot be read there. Works also while the store is being closed. */
@@ -141,9 +167,11 @@ async function tailOf(log: ReplicaLogImpl): Promise<LogTail | undefined> {
   const last = toOffset(endOffset - 1);
   const options = { limitOffset: endOffset, maxBytes: 1, atLeastOne: true, epochs };
   try {
-    const { chunks } = held.holdsFrom(last) ? held.read(last, options) : await segments.read(last, options);
+    const { chunks, release } = held.holdsFrom(last) ? held.read(last, options) : await segments.read(last, options);
     const batch = chunks[0];
-    return batch && { endOffset, epoch: leaderEpochAt(batch, 0), batchCrc: crcAt(batch, 0) };
+    const tail = batch && { endOffset, epoch: leaderEpochAt(batch, 0), batchCrc: crcAt(batch, 0) };
+    release?.();
+    return tail;
   } catch {
     return undefined;
   }

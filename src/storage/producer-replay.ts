@@ -1,8 +1,8 @@
 // Bringing the producers of one log back beside its replay (D-15): from the newest image that the log agrees with, and from every batch behind it.
 import { present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
-import { crcAt, lastOffsetAt, leaderEpochAt, producerIdAt } from "../model/record-batch.ts";
-import { ProducerTable, sequencedAt } from "../model/producer-table.ts";
+import { crcAt, lastOffsetAt, leaderEpochAt } from "../model/record-batch.ts";
+import { concernsProducersAt, ProducerTable, sequencedAt } from "../model/producer-table.ts";
 import { forEachBatch } from "../model/records.ts";
 import { isUnreadable, storageError } from "./faults.ts";
 import type { LogImage } from "./image.ts";
@@ -115,7 +115,8 @@ export class ProducerReplay {
     }
     if (!reader.isProven) return reader.fault ?? `the log has nothing before offset ${loaded?.image.endOffset}`;
     if (reader.fault !== undefined) throw storageError(`${segments.directory}: ${reader.fault}`);
-    this.#table = reader.table ?? new ProducerTable(startOffset);
+    // No batch: the journal's LOG_START gave up all that the checkpoint had.
+    this.#table = reader.table ?? new ProducerTable(segments.endOffset);
     this.#readBytes = reader.readBytes;
     this.#usedEnd = loaded?.image.endOffset ?? 0;
     return undefined;
@@ -167,7 +168,7 @@ class TableReader {
 
 /** The next batch of the log. */
 export function observeBatch(table: ProducerTable, bytes: Uint8Array, at: number): void {
-  if (producerIdAt(bytes, at) < 0 || mutant("M23")) return table.advance(lastOffsetAt(bytes, at) + 1);
+  if (!concernsProducersAt(bytes, at) || mutant("M23")) return table.advance(lastOffsetAt(bytes, at) + 1);
   table.observe(sequencedAt(bytes, at));
 }
 

@@ -4,7 +4,7 @@ import { assert } from "../base/assert.ts";
 import { type DirectoryId, toNodeId } from "../model/ids.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { ByteReader, ByteWriter, MAGIC, type PassedOver } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, type PassedOver, readChecked } from "./format.ts";
 import type { PeerMark, RaftOwner, StoredHardState, StoredLogStart } from "./raft-types.ts";
 import { newestSlot, type SlotFormat } from "./slot-file.ts";
 
@@ -82,9 +82,11 @@ function writeId(writer: ByteWriter, replica: string): void {
   writer.text(replica);
 }
 
-/** Its CRC was checked. */
-export function decodeQuorumState(payload: Uint8Array): QuorumState {
-  const reader = new ByteReader(payload);
+/** Its CRC was checked. Throws DATA_DAMAGED. */
+export const decodeQuorumState = (payload: Uint8Array): QuorumState =>
+  readChecked(QUORUM_STATE, () => readState(new ByteReader(payload)));
+
+function readState(reader: ByteReader): QuorumState {
   const owner = readOwner(reader);
   const boots = reader.i64();
   const term = reader.i64();

@@ -174,12 +174,13 @@ export class RaftLane {
   async cutSuffix(to: number): Promise<void> {
     assert(to >= this.#start.start, `cut to ${to}, but the log starts at ${this.#start.start}`);
     if (to >= this.end) return;
-    this.#syncedEnd = Math.min(this.#syncedEnd, to);
     for (let last = this.#files.at(-1); last !== undefined && last.base >= to; last = this.#files.at(-1)) {
-      await this.#closeHandle();
+      // While it may stay its handle does: a sync of what it holds must not lack a descriptor.
       await unlinkIfThere(this.#deps.files, this.#path(last.base));
+      await this.#closeHandle();
       if (!mutant("D-19")) await this.#syncDirectory();
       this.#files.pop();
+      this.#syncedEnd = Math.min(this.#syncedEnd, this.end);
     }
     const file = this.#files.at(-1);
     if (file === undefined) return;
@@ -215,8 +216,8 @@ export class RaftLane {
 
   /** Removes all files, durably, and begins anew. */
   async reset(start: StoredLogStart): Promise<void> {
-    await this.#closeHandle();
     for (const { base } of this.#files) await unlinkIfThere(this.#deps.files, this.#path(base));
+    await this.#closeHandle();
     await this.#syncDirectory();
     this.#files.length = 0;
     this.#start = start;

@@ -2,13 +2,12 @@
 import type { Clock } from "../ports/clock.ts";
 import type { Files } from "../ports/files.ts";
 import type { Logger } from "../ports/logger.ts";
-import { datasync, isPassing } from "./faults.ts";
-import { withFile } from "./file-work.ts";
+import { datasync, isNotFound, isPassing, RETRY_AFTER_MS } from "./faults.ts";
+import { emptyFile, withFile } from "./file-work.ts";
 import { join, RESERVE } from "./paths.ts";
 
 /** Some thousand small entries. */
 const RESERVE_BYTES = 256 * 1024;
-const RETRY_AFTER_MS = 1000;
 /** It is made again when this much is free: what it takes must not be what the next write lacks. */
 const FREE_BYTES = 4 * RESERVE_BYTES;
 
@@ -31,16 +30,16 @@ export class RaftReserve {
     this.#path = join(directory, RESERVE);
   }
 
-  /** True when room was made. */
+  /** True when room was made; rejects with what is final. Its file tells, not what was made since the start: on a disk that was full then nothing was. */
   async giveUp(): Promise<boolean> {
-    if (!this.#isHeld) return false;
     this.#isHeld = false;
     this.#triedAtMs = this.#deps.clock.monoMs();
-    this.#deps.logger.warn("metadata_reserve_given_up", { bytes: RESERVE_BYTES });
     try {
-      await withFile(this.#deps.files, { path: this.#path, mode: "write" }, (handle) => handle.truncate(0));
-      return true;
+      const bytes = await emptyFile(this.#deps.files, this.#path);
+      if (bytes > 0) this.#deps.logger.warn("metadata_reserve_given_up", { bytes });
+      return bytes > 0;
     } catch (thrown) {
+      if (!isPassing(thrown) && !isNotFound(thrown)) throw thrown;
       // Somebody may have removed it: then there is no more room than there was.
       this.#deps.logger.warn("metadata_reserve_missing", { error: String(thrown) });
       return false;

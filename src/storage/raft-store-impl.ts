@@ -316,6 +316,7 @@ export class RaftStoreImpl implements RaftStore {
         await this.#note({ provenEnd: this.#lane.syncedEnd });
     } catch (thrown) {
       this.#deps.logger.warn("metadata_end_not_noted", { error: String(thrown) });
+      if (!isPassing(thrown)) this.#onFailed(diskFailed(thrown));
     }
     await this.#lane.close();
     await this.#stateFile.close().catch(() => undefined);

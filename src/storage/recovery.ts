@@ -4,10 +4,10 @@ import { failpoint } from "../base/failpoint.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
 import { toLogId, toOffset } from "../model/ids.ts";
-import { ProducerTable } from "../model/producer-table.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
+import { endSwaps } from "./replacement.ts";
 import { rowsOf } from "./high-watermark.ts";
 import { decodeImage, emptyLogImage, type Image, type LogImage } from "./image.ts";
 import type { JournalFile } from "./journal.ts";
@@ -20,6 +20,7 @@ import {
   CHECKPOINT_DIR,
   generationOf,
   imageName,
+  isCleanedName,
   isDeletedDirectory,
   isPartitionDirectory,
   JOURNAL_DIR,
@@ -27,6 +28,7 @@ import {
   LOG_SUFFIX,
   partitionDirectory,
   producersEndOf,
+  SNAPSHOT_SUFFIX,
 } from "./paths.ts";
 import type { PartitionMetadata } from "./partition-metadata.ts";
 import { ProducerReplay } from "./producer-replay.ts";
@@ -37,8 +39,8 @@ import type { LogStoreImpl } from "./store.ts";
 import type { Superblock } from "./superblock.ts";
 import type { Damage, EpochEntry } from "./types.ts";
 
-/** Replayed batches held in memory at most before they are written out. */
-const PINNED_BYTES_MAX = 8 * 1024 * 1024;
+/** So much of replayed batches is held in memory at most, and written out together: few large writes. */
+const FLUSH_BYTES = 32 * 1024 * 1024;
 /** Logs looked at, or written, at the same time: enough to keep a thread pool of four busy. */
 const LOOKS_MAX = 8;
 
@@ -52,11 +54,18 @@ interface LiveLog {
 /** Recovers into the store and makes a checkpoint; `commit` makes the new superblock durable. Gives the journal to go on with. */
 export async function recover(
   store: LogStoreImpl,
-  options: { readonly superblock: Superblock; readonly commit: (next: Superblock) => Promise<void> },
+  options: {
+    readonly superblock: Superblock;
+    /** Makes the superblock that was found durable: it may be in the page cache only. */
+    readonly prove: () => Promise<void>;
+    readonly commit: (next: Superblock) => Promise<void>;
+  },
 ): Promise<JournalFile> {
-  const { superblock, commit } = options;
+  const { superblock, prove, commit } = options;
   const root = store.config.directory;
   const image = await loadImage(store, superblock.generation);
+  // Renames cannot be taken back: nobody may come to the image before any more (D-13).
+  if (hasSwaps(image) && !mutant("S-41p")) await prove();
   store.useLogId(Math.max(superblock.nextLogId, image.nextLogId) - 1);
   const survey = await surveyJournals(
     { files: store.deps.files, checksum: store.checksum, mode: "write" },
@@ -147,10 +156,27 @@ async function openLogs(store: LogStoreImpl, survey: Survey): Promise<Map<number
     opened.push({ spec: history.spec, history, image, log, producers });
   }
   await runLimited(opened, LOOKS_MAX, async ({ history, log, image, producers }) => {
+    await endItsSwaps(store, { log, image });
     log.damage ??= history.damage ?? (await filesFault(store, { history, log, image })) ?? (await producers.begin());
     if (log.damage !== undefined) tellDamage(store, log, log.damage);
   });
   return new Map(opened.map((each) => [each.history.logId, each]));
+}
+
+const hasSwaps = (image: Pick<Image, "logs">): boolean =>
+  image.logs.some(({ segments }) => segments.some(({ isSwapped }) => isSwapped));
+
+/** Before anything looks at its segments. A directory that is another log's by now is left alone. */
+async function endItsSwaps(
+  store: LogStoreImpl,
+  { log, image }: { readonly log: ReplicaLogImpl; readonly image: LogImage },
+): Promise<void> {
+  if (!image.segments.some(({ isSwapped }) => isSwapped)) return;
+  const { directory } = log.segments;
+  const metadata = await readPartitionMetadata(store.deps, directory);
+  if (metadata?.logId !== log.logId) return;
+  await endSwaps(store.deps.files, { directory, segments: image.segments });
+  log.segments.isDirectoryDirty = true;
 }
 
 function tellDamage(store: LogStoreImpl, { topic, partition }: ReplicaLogImpl, { reason, fromOffset }: Damage): void {
@@ -165,7 +191,7 @@ async function finishProducers(store: LogStoreImpl, live: ReadonlyMap<number, Li
       if (log.damage !== undefined) tellDamage(store, log, log.damage);
     }
     // Nobody knows its producers, and nobody asks: a damaged replica leads nothing and takes nothing (D-15).
-    if (log.damage !== undefined) log.producers = new ProducerTable(log.endOffset);
+    if (log.damage !== undefined) log.forgetProducers();
   });
 }
 
@@ -247,7 +273,7 @@ async function apply(store: LogStoreImpl, survey: Survey, live: ReadonlyMap<numb
         await orDamage(found.log, applyRecord(found, record));
         dirty.add(found.log);
         pinnedBytes += record.body.length;
-        if (pinnedBytes >= PINNED_BYTES_MAX) await flushAll();
+        if (pinnedBytes >= FLUSH_BYTES) await flushAll();
       },
     });
   }
@@ -375,8 +401,8 @@ async function removeStrays(store: LogStoreImpl, log: ReplicaLogImpl): Promise<v
   const bases = new Set(all.map((segment) => segment.base));
   for (const entry of await store.deps.files.list(directory)) {
     const base = baseOffsetOf(entry.name)?.base;
-    const producersEnd = producersEndOf(entry.name);
-    const isStray = base === undefined ? producersEnd !== undefined : !bases.has(base);
+    const producersEnd = producersEndOf(entry.name) ?? producersEndOf(entry.name, SNAPSHOT_SUFFIX);
+    const isStray = base === undefined ? producersEnd !== undefined || isCleanedName(entry.name) : !bases.has(base);
     if (!isStray || (producersEnd !== undefined && log.images.ends.includes(producersEnd))) continue;
     await store.handles.forget(join(directory, entry.name));
     await unlinkIfThere(store.deps.files, join(directory, entry.name));

@@ -6,7 +6,7 @@ import { KIND } from "./journal-record.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
 import type { EpochEntry } from "./types.ts";
 
-/** Where a log ends without its refused appends, and its epochs; undefined epochs: as they are, cut at the end. */
+/** Where a log ends without its refused appends, and its epochs; undefined epochs: as they are, but for those above the end. */
 export interface RefusedLog {
   end: number;
   epochs: EpochEntry[] | undefined;

@@ -6,7 +6,7 @@ import { utf8Decode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { ByteReader } from "./format.ts";
+import { ByteReader, readChecked } from "./format.ts";
 import { type Image, type LogImage, readSpec } from "./image.ts";
 import { KIND, type JournalRecord } from "./journal-record.ts";
 import {
@@ -92,6 +92,7 @@ export async function surveyJournals(
     const end = await readJournal(handle, {
       header,
       checksum: deps.checksum,
+      keepsNothing: true,
       visit: (record) => {
         if (!histories.has(record.logId)) noteUnknown(record, { strangers, departed });
         note(histories, record);
@@ -222,7 +223,7 @@ function note(histories: Map<number, LogHistory>, record: JournalRecord): void {
 
 function noteCreate(histories: Map<number, LogHistory>, record: JournalRecord): void {
   if (histories.has(record.logId)) return;
-  const spec = readSpec(new ByteReader(record.body));
+  const spec = readChecked(JOURNAL_DIR, () => readSpec(new ByteReader(record.body)));
   histories.set(record.logId, {
     logId: toLogId(record.logId),
     spec,

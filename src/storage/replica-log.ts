@@ -9,10 +9,13 @@ import { failpoint } from "../base/failpoint.ts";
 import { assert } from "../base/assert.ts";
 import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
-import { OttlaError } from "../model/errors.ts";
+import { asOttlaError, OttlaError } from "../model/errors.ts";
 import type { LeaderEpoch, LogId, Offset, PartitionIndex, TopicId } from "../model/ids.ts";
+import type { Files } from "../ports/files.ts";
 import { ProducerTable } from "../model/producer-table.ts";
+import type { ScannedBatch } from "./batch-scan.ts";
 import { RUN_BYTES_MAX, splitRun } from "./batch-run.ts";
+import { splitEmptyFront } from "./compaction/empty-batch.ts";
 import { epochBefore, lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { isPassing, storageError } from "./faults.ts";
 import { HeldBatches, type MemoryBudgets } from "./held-batches.ts";
@@ -22,21 +25,26 @@ import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
 import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
 import { ProducerImages } from "./producer-images.ts";
 import { emptyRead } from "./segment-read.ts";
+import { giveUpCleaned, type Replacement, Replacements, type SwapDeps } from "./replacement.ts";
+import { beginRepair } from "./segment-repair.ts";
 import type { Segments } from "./segments.ts";
 import { findInBatch, type TimestampDeps } from "./timestamps.ts";
 import type {
   Damage,
   EpochEntry,
+  LogRepair,
   LogSettings,
   LogSpec,
   ReadOptions,
   ReadResult,
   ReplicaLog,
+  SegmentView,
   TimestampResult,
 } from "./types.ts";
 
 /** What a log needs of its store. */
 export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl> {
+  readonly files: Files;
   /** Set once the disk has failed or the store is being closed: the log takes and gives nothing more. */
   readonly failure: OttlaError | undefined;
   /** Set once the disk has failed: nothing is written any more. */
@@ -47,6 +55,23 @@ export interface LogServices extends TimestampDeps, MemoryBudgets<ReplicaLogImpl
   requestFlush(log: ReplicaLogImpl): void;
   onDamageMet(log: ReplicaLogImpl, damage: Damage): void;
   onHighWatermarkRisen(log: ReplicaLogImpl): void;
+  /** Something waits for the next checkpoint, also when nothing is written; `now`: it should not wait for its turn. */
+  wantCheckpoint(now: boolean): void;
+}
+
+/** What a checkpoint waits for. */
+interface Capture {
+  readonly state: LogCapture;
+  readonly done: (state: LogCapture | undefined) => void;
+  readonly failed: (error: OttlaError) => void;
+}
+
+interface Cut {
+  readonly to: number;
+  readonly truncations: number;
+  isDurable: boolean;
+  /** The journal will never have it. */
+  refusal?: OttlaError;
 }
 
 const damageError = (log: ReplicaLog, reason: string): OttlaError =>
@@ -73,10 +98,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   isDeleted = false;
   credit: Credit | undefined;
   /** The segments must be cut here before anything else is written to them. */
-  #cut: { readonly to: number; readonly truncations: number; isDurable: boolean } | undefined;
+  #cut: Cut | undefined;
   /** The segments wholly below this may go: a LOG_START that says so is durable. Later ones may not be yet. */
   #dropTo = 0;
-  #capture: { readonly state: LogCapture; readonly done: (state: LogCapture | undefined) => void } | undefined;
+  #capture: Capture | undefined;
   #captured: Promise<LogCapture | undefined> | undefined;
   /** Owned by the store's flusher. */
   isFlushQueued = false;
@@ -84,8 +109,13 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   /** Resolves when the flush under way has ended. */
   flushing: Promise<void> | undefined;
   isEpochsDirty = false;
+  /** Everything below was compacted. */
+  cleanedTo: number;
+  /** Files that are to take the place of segments. */
+  replacements: Replacements | undefined;
   /** What is pinned cannot go to the segments: they are damaged. */
   #isUnflushable = false;
+  #hasProducers = true;
 
   constructor(services: LogServices, image: LogImage, segments: Segments) {
     this.#services = services;
@@ -99,6 +129,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.durableEnd = this.endOffset;
     this.truncations = image.truncations;
     this.damage = image.damage;
+    this.cleanedTo = image.cleanedTo;
     this.mark = new LogHighWatermark(this.startOffset, image.highWatermark);
     this.producers = new ProducerTable(this.startOffset);
     this.images = new ProducerImages(image.producerImages);
@@ -146,6 +177,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
       const reason = thrown instanceof Error ? thrown.message : String(thrown);
       this.damage = { reason, fromOffset: fromOffset as Offset | undefined };
       this.held.evictThrough(this.endOffset);
+      this.replacements?.giveUpFor(0);
       this.#services.onDamageMet(this, this.damage);
     }
     return damageError(this, this.damage?.reason ?? String(thrown));
@@ -155,8 +187,26 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   markUnflushable(thrown: unknown): void {
     this.#isUnflushable = true;
     this.markDamaged(thrown, this.segments.all.at(-1)?.base);
+    // Another one than a repair under way is of: that does not end it.
+    if (this.damage !== undefined) this.damage = { ...this.damage };
+    this.replacements?.giveUpFor(0);
     this.held.clear();
     this.#finishCapture();
+  }
+
+  /** Apart from the segments that are damaged it has all that it had, and they can be written. */
+  get canRepair(): boolean {
+    return this.#hasProducers && !this.#isUnflushable && !this.isDeleted && this.#services.failure === undefined;
+  }
+
+  /** D-15: of a log that a start found damaged nobody knows them. */
+  forgetProducers(): void {
+    this.#hasProducers = false;
+    this.producers = new ProducerTable(this.endOffset);
+  }
+
+  beginRepair(): LogRepair | undefined {
+    return beginRepair(this.#services, this);
   }
 
   #checkUsable(): void {
@@ -203,15 +253,17 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.isEpochsDirty = true;
   }
 
-  /** While a checkpoint takes its snapshot, which it may have to take again, the log must not change but by appends. */
-  async #gate(): Promise<void> {
-    while (this.#services.gate !== undefined) await this.#services.gate;
+  /**
+   * While a checkpoint takes its snapshot, which it may have to take again, the log must not change but by appends. Looked at until it is undefined, in
+   * the turn of the change: a snapshot that is taken between the two would wait for ever for what was cut.
+   */
+  get #gate(): Promise<unknown> | undefined {
+    return this.#services.gate;
   }
 
-  /** What is cut must be in the segments first when a snapshot speaks of it. */
-  async #cutGate(): Promise<void> {
-    while (this.#services.gate !== undefined || this.#captured !== undefined)
-      await (this.#services.gate ?? this.#captured);
+  /** What is cut must be in the segments first when a snapshot speaks of it; and a file that a checkpoint names, in its place. */
+  #cutGate(to: number): Promise<unknown> | undefined {
+    return this.#gate ?? this.#captured ?? this.replacements?.namedFor(to);
   }
 
   /** A record of the log's own, without a body. Resolves when durable. */
@@ -235,7 +287,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   }
 
   async startEpoch(epoch: LeaderEpoch): Promise<void> {
-    await this.#gate();
+    while (this.#gate !== undefined) await this.#gate;
     this.#checkUsable();
     assert(epoch > lastEpoch(this.epochs), `epoch ${epoch} does not rise above ${lastEpoch(this.epochs)}`);
     this.#openEpoch(epoch, this.endOffset);
@@ -247,26 +299,40 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     if (toOffset >= this.endOffset && (this.epochs.at(-1)?.startOffset ?? -1) < toOffset) return;
     assert(toOffset >= this.startOffset, `truncation to ${toOffset}, below the log start ${this.startOffset}`);
     const isAtEnd = toOffset >= this.endOffset;
-    const found = isAtEnd
-      ? this.endOffset
-      : (this.held.baseOfBatchAt(toOffset) ?? (await this.#baseOfBatchAt(toOffset)));
-    await this.#cutGate();
-    this.#checkUsable();
+    let found: number;
+    let layoutVersion: number;
+    do {
+      layoutVersion = this.segments.layoutVersion;
+      found = isAtEnd ? this.endOffset : (this.held.baseOfBatchAt(toOffset) ?? (await this.#baseOfBatchAt(toOffset)));
+      for (let gate = this.#cutGate(found); gate !== undefined; gate = this.#cutGate(found)) await gate;
+      this.#checkUsable();
+    } while (this.segments.layoutVersion !== layoutVersion);
     const base = Math.min(found, this.endOffset);
+    // Nothing of it would be left, and its start stand above its end: only an unclean election asks for that.
+    if (base < this.startOffset)
+      throw this.markDamaged(new Error(`a cut at ${toOffset} goes through the batch of the log start`), undefined);
     this.#dropFrom(base);
     this.truncations++;
-    const cut = { to: Math.min(base, this.#cut?.to ?? base), truncations: this.truncations, isDurable: false };
+    const to = Math.min(base, this.#cut?.to ?? base);
+    const cut: Cut = { to, truncations: this.truncations, isDurable: false };
     // Most are of what no segment holds yet: those do not wait behind the work of others on their files.
     const isInSegments = this.#cut !== undefined || this.flushing !== undefined || this.segments.endOffset > base;
     if (isInSegments) this.#cut = cut;
-    if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base });
+    try {
+      if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base });
+    } catch (thrown) {
+      // The segments hold what memory does not, and must: no checkpoint can speak of the log any more.
+      cut.refusal = asOttlaError(thrown);
+      this.#finishCapture();
+      throw thrown;
+    }
     cut.isDurable = true;
     if (isInSegments) this.#services.requestFlush(this);
   }
 
   async #baseOfBatchAt(offset: number): Promise<number> {
     const { truncations } = this;
-    return this.#guarded(this.segments.baseOfBatchAt(offset), { truncations, offset });
+    return this.#guarded(() => this.segments.baseOfBatchAt(offset), { truncations, offset });
   }
 
   /** Forgets everything from `end` on, in memory. */
@@ -277,19 +343,23 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.durableEnd = Math.min(this.durableEnd, end) as Offset;
     this.mark.cut(end);
     this.images.cut(end);
+    this.cleanedTo = Math.min(this.cleanedTo, end);
+    this.replacements?.giveUpFor(end);
     truncateEpochs(this.epochs, end);
     this.isEpochsDirty = true;
   }
 
   async advanceStart(toOffset: Offset): Promise<void> {
-    await this.#gate();
     this.#checkUsable();
     if (toOffset <= this.startOffset) return;
     assert(toOffset <= this.endOffset, `log start ${toOffset} above the end ${this.endOffset}`);
+    // Readers see it at once. A snapshot that is being taken may have it: nothing that a log begins above comes back (S-30).
     this.startOffset = toOffset;
     this.noteHighWatermark(toOffset);
     raiseEpochsStart(this.epochs, toOffset);
     this.isEpochsDirty = true;
+    while (this.#gate !== undefined) await this.#gate;
+    this.#checkUsable();
     await this.#control(KIND.LOG_START, { base: toOffset });
     this.#dropTo = Math.max(this.#dropTo, toOffset);
     this.#services.requestFlush(this);
@@ -304,10 +374,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.writtenEnd = Math.max(this.writtenEnd, endOffset) as Offset;
   }
 
-  /** Takes back appends whose journal records were not written: the log ends at `end` with these epochs. */
+  /** Takes back appends whose journal records were not written: the log ends at `end` with these epochs. One that starts there was opened before them. */
   refuse(end: number, epochs: readonly EpochEntry[] | undefined): void {
+    const kept = epochs ?? this.epochs.filter(({ startOffset }) => startOffset <= end);
     this.#dropFrom(end);
-    if (epochs !== undefined) this.epochs.splice(0, this.epochs.length, ...epochs);
+    this.epochs.splice(0, this.epochs.length, ...kept);
   }
 
   // ---- segments, one call of `flush` at a time
@@ -329,7 +400,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
       if (!isVoid()) this.#noteFlushed();
     }
     this.#finishCapture();
-    if (this.#dropTo > 0 && this.#capture === undefined && !this.isDeleted) await this.#dropOldSegments();
+    const isLayoutFree = this.#capture === undefined && this.replacements?.isEmpty !== false;
+    if (this.#dropTo > 0 && isLayoutFree && !this.isDeleted) await this.#dropOldSegments();
   }
 
   async #cutSegments(cut: { readonly to: number; readonly truncations: number }): Promise<void> {
@@ -347,7 +419,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
 
   async #dropOldSegments(): Promise<void> {
     const dropTo = Math.min(this.#dropTo, this.held.flushedEnd);
-    this.#dropTo = 0;
+    // A flush that ended at a checkpoint's snapshot leaves the rest to the one behind it.
+    if (dropTo === this.#dropTo) this.#dropTo = 0;
     await this.segments.remove(this.segments.dropBelow(dropTo));
   }
 
@@ -355,10 +428,14 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
 
   /** The present state, which is the one at the checkpoint's SEAL; the segments stop there until the layout was taken. */
   capture(): Promise<LogCapture | undefined> {
-    this.#captured = new Promise((done) => {
-      this.#capture = { state: this.#snapshot(), done };
+    // Of a checkpoint that a close has given up: a cut may still wait for it.
+    this.#capture?.done(undefined);
+    const captured = new Promise<LogCapture | undefined>((done, failed) => {
+      this.#capture = { state: this.#snapshot(), done, failed };
     });
-    return this.#captured;
+    captured.catch(() => undefined); // the checkpoint may have failed before it waits for this
+    this.#captured = captured;
+    return captured;
   }
 
   #snapshot(): LogCapture {
@@ -366,8 +443,18 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     // Never above what is durable here (D-7).
     const offset = Math.min(this.highWatermark, this.durableEnd);
     const highWatermark = { offset, epoch: epochBefore(this.epochs, offset) };
-    const isPlain = this.damage === undefined && this.producers.size === 0 && this.producers.endOffset === endOffset;
-    return { startOffset, endOffset, truncations, epochs: [...this.epochs], highWatermark, isPlain, layout: undefined };
+    const isPlain = this.damage === undefined && this.producers.isBlank && this.producers.endOffset === endOffset;
+    const epochs = [...this.epochs];
+    return {
+      startOffset,
+      endOffset,
+      truncations,
+      epochs,
+      highWatermark,
+      isPlain,
+      cleanedTo: this.cleanedTo,
+      layout: undefined,
+    };
   }
 
   /** As #snapshot, of a log that recovery has brought back. */
@@ -379,26 +466,125 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
 
   /** The appends before the SEAL were refused: the state at the SEAL is the present one. */
   recapture(): void {
-    if (this.#capture !== undefined) this.#capture = { state: this.#snapshot(), done: this.#capture.done };
+    if (this.#capture !== undefined) this.#capture = { ...this.#capture, state: this.#snapshot() };
   }
 
   #finishCapture(): void {
     const capture = this.#capture;
     if (capture === undefined) return;
+    if (this.#cut?.refusal !== undefined) return this.#failCapture(this.#cut.refusal);
     const isReached = this.#cut === undefined && this.held.flushedEnd === capture.state.endOffset;
     if (!this.isDeleted && !this.#isUnflushable && !isReached) return;
-    capture.state.layout = this.segments.layout();
+    const layout = this.segments.layout();
+    capture.state.layout = this.replacements?.name(layout) ?? layout;
     this.#capture = undefined;
     this.#captured = undefined;
     capture.done(this.isDeleted ? undefined : capture.state);
     this.#services.requestFlush(this);
   }
 
+  /** Nothing is written any more: whoever waits for a checkpoint would wait for ever. */
+  giveUp(error: OttlaError): void {
+    this.replacements?.giveUpAll();
+    this.#failCapture(error);
+  }
+
+  #failCapture(error: OttlaError): void {
+    this.#capture?.failed(error);
+    this.#capture = undefined;
+    this.#captured = undefined;
+  }
+
   /** The log is gone: readers and the flusher end, its memory is given back. */
   markDeleted(): void {
     this.isDeleted = true;
+    this.replacements?.giveUpAll();
     this.held.clear();
     this.#finishCapture();
+  }
+
+  /** Everything below is compacted, and that is durable. */
+  noteCleaned(offset: number): void {
+    this.cleanedTo = Math.max(this.cleanedTo, offset);
+  }
+
+  /** Whole batches from the one that holds `offset` on, below `endOffset`, which the segments must hold; checked. One at least. */
+  copyBatches(
+    offset: number,
+    { endOffset, maxBytes }: { readonly endOffset: number; readonly maxBytes: number },
+  ): Promise<Uint8Array[]> {
+    const { truncations } = this;
+    const look = async (): Promise<Uint8Array[]> => {
+      const batches: Uint8Array[] = [];
+      let totalBytes = 0;
+      const visit = ({ base, bytes, at, sizeBytes }: ScannedBatch): boolean => {
+        if (base >= endOffset || (batches.length > 0 && totalBytes + sizeBytes > maxBytes)) return false;
+        batches.push(bytes.slice(at, at + sizeBytes));
+        totalBytes += sizeBytes;
+        return totalBytes < maxBytes;
+      };
+      await this.segments.walk(offset, { visit });
+      return batches;
+    };
+    return this.#guarded(look, { truncations, offset });
+  }
+
+  // ---- replacements
+
+  /** See the interface. False at once where it cannot be. */
+  async replace(replacement: Replacement): Promise<boolean> {
+    const { segments } = this;
+    if (this.#canReplace(replacement)) {
+      this.replacements ??= new Replacements(this.segments);
+      const isDone = this.replacements.add(replacement);
+      this.#services.wantCheckpoint(replacement.repairs !== undefined);
+      if (await isDone) return true;
+    }
+    // A store that is at its end leaves them to the next start: the last checkpoint may name them.
+    if (this.isDeleted || this.#services.failure !== undefined) return false;
+    await giveUpCleaned(this.#services.files, segments, replacement.fromBase);
+    return false;
+  }
+
+  #canReplace(replacement: Replacement): boolean {
+    const { fromBase, endOffset, repairs } = replacement;
+    if (this.#services.failure !== undefined || this.isDeleted || this.damage !== repairs) return false;
+    // What is going away is not worth it, and would wait for it.
+    if (this.#dropTo > 0 || this.#cut !== undefined) return false;
+    if (endOffset > Math.min(this.highWatermark, this.durableEnd) || this.replacements?.overlaps(replacement) === true)
+      return false;
+    return this.segments.isClosedRange(fromBase, endOffset);
+  }
+
+  /** The superblock of the checkpoint that was captured last is durable. Undefined: there is nothing to wait for. */
+  onCheckpoint(deps: SwapDeps): Promise<void> | undefined {
+    this.segments.onCheckpoint();
+    const { replacements } = this;
+    return replacements === undefined || this.isDeleted ? undefined : this.#commit(replacements, deps);
+  }
+
+  async #commit(replacements: Replacements, deps: SwapDeps): Promise<void> {
+    const { repaired } = replacements;
+    // What memory has of it is what was there before: a reader of it might miss a tombstone that is gone by now (S-37).
+    const onSwapped = (each: Replacement): void => {
+      this.held.evictThrough(each.endOffset);
+      this.images.replaced(each);
+    };
+    if (await replacements.commit(deps, onSwapped)) this.#services.wantCheckpoint(false);
+    if (repaired !== undefined && this.damage === repaired) this.damage = undefined;
+    this.#freeLayout();
+  }
+
+  /** The checkpoint that was captured last will not be. */
+  onCheckpointPutOff(): void {
+    this.replacements?.unname();
+  }
+
+  /** What waited for the replacements may go on. */
+  #freeLayout(): void {
+    if (this.replacements?.isEmpty !== true) return;
+    this.replacements = undefined;
+    this.#services.requestFlush(this);
   }
 
   // ---- recovery
@@ -416,7 +602,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   async replayTruncate(toOffset: number): Promise<void> {
     this.#dropFrom(toOffset);
     this.truncations++;
-    await this.segments.cut(toOffset);
+    await this.segments.cut(toOffset, { isWhole: false });
   }
 
   // ---- reads
@@ -427,7 +613,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     const limitOffset = Math.min(options.limitOffset, this.endOffset) as Offset;
     if (offset >= limitOffset) return emptyRead(offset);
     const within = { ...options, limitOffset };
-    return this.held.holdsFrom(offset) ? this.held.read(offset, within) : this.#readSegments(offset, within);
+    if (this.held.holdsFrom(offset)) return this.held.read(offset, within);
+    const read = this.#readSegments(offset, within);
+    const { checksum } = this.#services;
+    return options.isFollowing === true ? read.then((result) => splitEmptyFront(result, offset, checksum)) : read;
   }
 
   isInMemory(offset: Offset): boolean {
@@ -442,6 +631,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   async #readSegments(offset: Offset, options: ReadOptions): Promise<ReadResult> {
     for (;;) {
       const { truncations } = this;
+      const { layoutVersion } = this.segments;
       const limitOffset = Math.min(options.limitOffset, this.held.flushedEnd) as Offset;
       let result: ReadResult | undefined;
       let failure: unknown;
@@ -454,6 +644,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
       if (error !== undefined) throw error;
       if (this.truncations === truncations) {
         if (result !== undefined) return result;
+        if (await this.#isOtherLayout(layoutVersion)) continue;
         throw this.#failedRead(failure, offset);
       }
       // Cut meanwhile: what was read may be bytes of before and after (S-16).
@@ -466,14 +657,28 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     }
   }
 
-  /** A look into the segments; what fails while the log is being cut says nothing of it (S-16). */
-  async #guarded<T>(look: Promise<T>, from: { readonly truncations: number; readonly offset: number }): Promise<T> {
-    try {
-      return await look;
-    } catch (thrown) {
-      if (this.truncations !== from.truncations)
-        throw storageError(`${this.topic}-${this.partition} was cut meanwhile`, thrown);
-      throw this.#failedRead(thrown, from.offset);
+  /** Segments went or were replaced since, or are just being: what was met may be of files of both layouts, and is no damage. */
+  async #isOtherLayout(layoutVersion: number): Promise<boolean> {
+    const isOther = this.segments.layoutVersion !== layoutVersion || this.segments.swapping !== undefined;
+    await this.segments.swapping;
+    return isOther && this.#unusable() === undefined;
+  }
+
+  /** A look into the segments, begun again when they change; what fails while the log is being cut says nothing of it (S-16). */
+  async #guarded<T>(
+    look: () => Promise<T>,
+    from: { readonly truncations: number; readonly offset: number },
+  ): Promise<T> {
+    for (;;) {
+      const { layoutVersion } = this.segments;
+      try {
+        const found = await look();
+        if (!(await this.#isOtherLayout(layoutVersion))) return found;
+      } catch (thrown) {
+        if (this.truncations !== from.truncations)
+          throw storageError(`${this.topic}-${this.partition} was cut meanwhile`, thrown);
+        if (!(await this.#isOtherLayout(layoutVersion))) throw this.#failedRead(thrown, from.offset);
+      }
     }
   }
 
@@ -481,6 +686,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   #failedRead(thrown: unknown, offset: number): OttlaError {
     if (isPassing(thrown)) return storageError(`reading ${this.topic}-${this.partition}: ${String(thrown)}`, thrown);
     return this.#unusable() ?? this.markDamaged(thrown, offset);
+  }
+
+  segmentViews(): SegmentView[] {
+    return this.segments.views();
   }
 
   async findTimestamp(timestamp: number, limitOffset: Offset): Promise<TimestampResult | undefined> {
@@ -495,12 +704,14 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     const flushedEnd = this.held.flushedEnd;
     const { truncations } = this;
     if (this.startOffset < flushedEnd) {
-      const walked = this.segments.walk(this.startOffset, {
-        skip: (segment) => segment.maxTimestamp < timestamp,
-        visit: (batch) =>
-          batch.base < Math.min(limit, flushedEnd) && visit(batch.bytes.subarray(batch.at, batch.at + batch.sizeBytes)),
-      });
-      await this.#guarded(walked, { truncations, offset: this.startOffset });
+      const walk = (): Promise<void> =>
+        this.segments.walk(this.startOffset, {
+          timestamp,
+          visit: (batch) =>
+            batch.base < Math.min(limit, flushedEnd) &&
+            visit(batch.bytes.subarray(batch.at, batch.at + batch.sizeBytes)),
+        });
+      await this.#guarded(walk, { truncations, offset: this.startOffset });
     }
     this.#checkUsable();
     if (found === undefined) this.held.visit(flushedEnd, { limitOffset: limit, visit });

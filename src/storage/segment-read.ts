@@ -1,5 +1,7 @@
-// Taking whole, checked batches out of bytes read from a segment.
+// Taking whole, checked batches out of bytes read from a segment: first what the chain proves to be what was written there (D-16), then of that what each
+// batch's own checksum proves.
 import { keepable } from "../base/bytes.ts";
+import { mutant } from "../base/mutant.ts";
 import type { Offset } from "../model/ids.ts";
 import {
   BATCH_HEADER_BYTES,
@@ -12,6 +14,8 @@ import {
 import type { Checksum } from "../ports/checksum.ts";
 import { storageError } from "./faults.ts";
 import { epochBefore } from "./epochs.ts";
+import { chainOver } from "./identity.ts";
+import type { ChainPoint, ProvenSpan } from "./identity-rows.ts";
 import type { EpochEntry, ReadOptions, ReadResult } from "./types.ts";
 
 export interface CollectOptions {
@@ -19,78 +23,90 @@ export interface CollectOptions {
   readonly options: ReadOptions;
   readonly epochs: readonly EpochEntry[];
   readonly checksum: Checksum;
-  /** Of the bytes, for messages. */
+  /** For messages. */
   readonly path: string;
-  readonly position: number;
+  /** What the bytes are of. */
+  readonly span: ProvenSpan;
 }
-
-/** A result, or how far to go on and how much is needed there at least. */
-export type Collected =
-  | { readonly kind: "done"; readonly result: ReadResult }
-  | { readonly kind: "more"; readonly skippedBytes: number; readonly neededBytes: number };
 
 export function emptyRead(offset: number): ReadResult {
   return { chunks: [], sizeBytes: 0, nextOffset: offset as Offset };
 }
 
 /**
- * The batches from the one that holds the offset on, checked by CRC and place. Ends before a damaged batch; throws STORAGE_ERROR when
- * the wanted one is damaged.
+ * The batches from the one that holds the offset on, checked by chain, CRC and place. Ends before a damaged batch; throws STORAGE_ERROR when the wanted
+ * one is damaged, or is not proven.
  */
-export function collectBatches(bytes: Uint8Array, from: CollectOptions): Collected {
-  const skipped = skipTo(bytes, from);
-  if (skipped.kind !== "at") return skipped;
-  const { at: start } = skipped;
+export function collectBatches(bytes: Uint8Array, from: CollectOptions): ReadResult {
   const { offset, options } = from;
-  const firstBytes = batchSizeAt(bytes, start);
-  if (firstBytes >= BATCH_HEADER_BYTES && firstBytes > options.maxBytes && !options.atLeastOne) {
-    return { kind: "done", result: emptyRead(offset) };
+  const proven = provenBytes(bytes, from.span);
+  const start = skipTo(bytes, proven.end, offset);
+  if (start === undefined) {
+    const position = from.span.start.position + proven.end;
+    throw storageError(`${from.path}: ${proven.reason} behind position ${position}, looking for offset ${offset}`);
   }
-  const { end, nextOffset } = runFrom(bytes, start, from);
-  if (end === undefined) return { kind: "more", skippedBytes: start, neededBytes: firstBytes };
-  if (end === start) return { kind: "done", result: emptyRead(offset) };
+  if (batchSizeAt(bytes, start) > options.maxBytes && !options.atLeastOne) return emptyRead(offset);
+  const { end, nextOffset } = runFrom(bytes.subarray(0, proven.end), start, from);
+  if (end === start) return emptyRead(offset);
   const chunk = keepable(bytes.subarray(start, end));
-  return { kind: "done", result: { chunks: [chunk], sizeBytes: chunk.length, nextOffset: nextOffset as Offset } };
+  return { chunks: [chunk], sizeBytes: chunk.length, nextOffset: nextOffset as Offset };
 }
 
-/** Where the batch that holds the offset starts, going by the headers of those before it. */
-function skipTo(bytes: Uint8Array, from: CollectOptions): Collected | { readonly kind: "at"; readonly at: number } {
+/** How far the batches are those that were written, going by their headers: always up to one of the points at which that is known. */
+export function provenBytes(bytes: Uint8Array, span: ProvenSpan): { readonly end: number; readonly reason: string } {
+  let { chain } = span.start;
   let at = 0;
-  while (at + BATCH_HEADER_BYTES <= bytes.length && lastOffsetAt(bytes, at) < from.offset) {
-    const sizeBytes = batchSizeAt(bytes, at);
-    if (sizeBytes < BATCH_HEADER_BYTES) {
-      throw storageError(`${from.path}: batch size ${sizeBytes} at position ${from.position + at}`);
+  let end = 0;
+  for (const point of span.ends) {
+    const pointAt = point.position - span.start.position;
+    while (at < pointAt) {
+      if (at + BATCH_HEADER_BYTES > bytes.length) return { end, reason: "the file ends too early" };
+      const sizeBytes = batchSizeAt(bytes, at);
+      if (sizeBytes < BATCH_HEADER_BYTES || at + sizeBytes > pointAt) return { end, reason: "the batches do not fit" };
+      chain = chainOver(chain, bytes, at);
+      at += sizeBytes;
     }
-    at += sizeBytes;
-    if (at > bytes.length) return { kind: "more", skippedBytes: at, neededBytes: 0 };
+    if (at > bytes.length) return { end, reason: "the file ends too early" };
+    if (!isProvenAt(point, chain)) return { end, reason: "the batches are not those that were written there" };
+    end = at;
   }
-  if (at + BATCH_HEADER_BYTES > bytes.length)
-    return { kind: "more", skippedBytes: at, neededBytes: BATCH_HEADER_BYTES };
-  return { kind: "at", at };
+  return { end, reason: "" };
 }
 
-/** Where the run of batches ends that may be given; undefined when not even the first is whole in these bytes. */
+const isProvenAt = (point: ChainPoint, chain: number): boolean => point.chain === chain || mutant("M22");
+
+/** Where the batch that holds the offset starts, going by headers; undefined: none of those that are whole below `end`. */
+export function skipTo(bytes: Uint8Array, end: number, offset: number): number | undefined {
+  for (let at = 0; at + BATCH_HEADER_BYTES <= end; ) {
+    if (lastOffsetAt(bytes, at) >= offset) return at;
+    const sizeBytes = batchSizeAt(bytes, at);
+    if (sizeBytes < BATCH_HEADER_BYTES) return undefined;
+    at += sizeBytes;
+  }
+  return undefined;
+}
+
+/** Where the run of batches ends that may be given. */
 function runFrom(
   bytes: Uint8Array,
   start: number,
   from: CollectOptions,
-): { readonly end: number | undefined; readonly nextOffset: number } {
+): { readonly end: number; readonly nextOffset: number } {
   const { offset, options, checksum, epochs } = from;
   let at = start;
   let nextOffset = offset;
   while (at < bytes.length) {
     const isFirst = at === start;
     const check = checkStoredBatch(bytes, at, { end: bytes.length, checksum });
-    if (check.kind === "incomplete") return { end: isFirst ? undefined : at, nextOffset };
     const base = baseOffsetAt(bytes, at);
     const epoch = leaderEpochAt(bytes, at);
     const last = lastOffsetAt(bytes, at);
-    // Neither is covered by the batch's CRC.
     const isInPlace = (isFirst ? base <= offset : base === nextOffset) && epoch === epochBefore(epochs, last + 1);
-    if (check.kind === "corrupt" || !isInPlace) {
+    if (check.kind !== "valid" || !(isInPlace || mutant("M22"))) {
       if (!isFirst) break;
       const reason = check.kind === "corrupt" ? check.reason : `the batch says offset ${base} and epoch ${epoch}`;
-      throw storageError(`${from.path}: ${reason} at position ${from.position + at}, looking for offset ${offset}`);
+      const position = from.span.start.position + at;
+      throw storageError(`${from.path}: ${reason} at position ${position}, looking for offset ${offset}`);
     }
     if (!isFirst && at + check.sizeBytes - start > options.maxBytes) break;
     if (last >= options.limitOffset) break;

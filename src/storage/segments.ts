@@ -4,75 +4,67 @@
 // time: they take the segment's size once and the caller checks afterwards that nothing was cut meanwhile (S-16).
 import { assert, present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
-import { BATCH_HEADER_BYTES, lastOffsetAt, maxTimestampAt } from "../model/record-batch.ts";
+import { lastOffsetAt, maxTimestampAt, recordCountAt } from "../model/record-batch.ts";
 import { forEachBatch } from "../model/records.ts";
-import type { Checksum } from "../ports/checksum.ts";
-import type { Files } from "../ports/files.ts";
-import { type ScannedBatch, scanBatches } from "./batch-scan.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Entropy } from "../ports/entropy.ts";
+import type { ScanEnd, ScannedBatch } from "./batch-scan.ts";
 import type { BatchWindow } from "./batch-window.ts";
-import { isNotFound, storageError } from "./faults.ts";
-import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
-import type { HandleCache } from "./handle-cache.ts";
-import { OffsetIndex } from "./offset-index.ts";
-import { INDEX_SUFFIX, join, LOG_SUFFIX, offsetName } from "./paths.ts";
-import { collectBatches } from "./segment-read.ts";
-import type { EpochEntry, LogSettings, ReadOptions, ReadResult } from "./types.ts";
+import { CleanedNames } from "./cleaned-names.ts";
+import { datasync, isPassing, storageError } from "./faults.ts";
+import { unlinkIfThere } from "./file-work.ts";
+import { type CheckOptions, checkSegment } from "./segment-check.ts";
+import { cutAt, SegmentIdentities } from "./segment-identity.ts";
+import { emptyIndexes, SegmentIndexes, scanSegment, type SegmentFileDeps } from "./segment-indexes.ts";
+import { join, LOG_SUFFIX, offsetName, SIDECAR_SUFFIXES } from "./paths.ts";
+import type { Replacement } from "./replacement.ts";
+import { drawFraction, type NextRun, rollReason } from "./roll.ts";
+import { newSegmentState, openSegment, type Segment, type SegmentState, stateOf } from "./segment.ts";
+import { SegmentReader, type SegmentReadOptions } from "./segment-reader.ts";
+import type { Offset, PartitionIndex, TopicId } from "../model/ids.ts";
+import type { LogSettings, ReadResult, SegmentView } from "./types.ts";
 
-const RELATIVE_OFFSET_MAX = 2 ** 31 - 1;
+/** No more of a log than this, and a write, waits for the sync of a checkpoint: what a device is given at once holds up the journal's syncs beside it. */
+const SYNC_EVERY_BYTES = 8 * 1024 * 1024;
 const WRITE_CHUNKS_MAX = 1000;
 const WRITE_BYTES_MAX = 4 * 1024 * 1024;
-const READ_BYTES_MAX = 1024 * 1024;
-
-/** What a checkpoint image says of a segment. */
-export interface SegmentState {
-  readonly base: number;
-  readonly sizeBytes: number;
-  /** -1 when no batch has a timestamp. */
-  readonly maxTimestamp: number;
-}
-
-export interface Segment {
-  readonly base: number;
-  readonly path: string;
-  sizeBytes: number;
-  maxTimestamp: number;
-  /** Undefined: not loaded. */
-  index: OffsetIndex | undefined;
-  bytesSinceIndexEntry: number;
-  /** Written since the last sync. */
-  isDirty: boolean;
-  /** The index comes from a file, of which only the end was checked. */
-  isIndexFromFile: boolean;
-  /** Looked at since the last checkpoint; the others of old segments leave memory then. */
-  isIndexUsed: boolean;
-  /** The index in memory is ahead of its file. */
-  isIndexDirty: boolean;
-}
 
 export interface SegmentsConfig extends LogSettings {
   readonly directory: string;
+  readonly topicId: TopicId;
+  readonly partition: PartitionIndex;
 }
 
-interface SegmentReadOptions extends ReadOptions {
-  /** What the batches must be of. */
-  readonly epochs: readonly EpochEntry[];
-}
-
-interface SegmentsDeps {
-  readonly files: Files;
-  readonly handles: HandleCache;
-  readonly checksum: Checksum;
+interface SegmentsDeps extends SegmentFileDeps {
+  readonly clock: Clock;
+  readonly entropy: Entropy;
 }
 
 export class Segments {
   readonly directory: string;
+  readonly topicId: TopicId;
+  readonly partition: PartitionIndex;
   readonly #deps: SegmentsDeps;
   #config: LogSettings;
+  readonly indexes: SegmentIndexes;
+  readonly identities: SegmentIdentities;
+  readonly #reader: SegmentReader;
   readonly #segments: Segment[] = [];
   /** Exclusive end of what the files hold. */
   #endOffset: number;
+  /** Written since the last sync that `append` made. */
+  #unsyncedBytes = 0;
   /** Files were created or removed since the directory was synced. */
   isDirectoryDirty = false;
+  /** Rises when segments go, or others take their place: what a look met before says nothing then. */
+  layoutVersion = 0;
+  /** Pending while files are being renamed. */
+  swapping: Promise<void> | undefined;
+  #cleanedNames: CleanedNames | undefined;
+  /** A cut has begun that has not come to its end. */
+  #isCutShort = false;
+  /** Of that cut: out of the list, with files that must go. */
+  readonly #dropped: Segment[] = [];
 
   constructor(
     deps: SegmentsDeps,
@@ -81,13 +73,22 @@ export class Segments {
   ) {
     this.#deps = deps;
     this.#config = config;
+    this.indexes = new SegmentIndexes(deps, this);
+    this.identities = new SegmentIdentities(deps, this);
+    this.topicId = config.topicId;
+    this.partition = config.partition;
+    this.#reader = new SegmentReader(deps, this.identities);
     this.directory = config.directory;
     this.#endOffset = state.endOffset;
     for (const each of state.segments) this.#segments.push(this.#segment(each));
   }
 
-  configure({ segmentBytes, indexIntervalBytes }: LogSettings): void {
-    this.#config = { segmentBytes, indexIntervalBytes };
+  configure(settings: LogSettings): void {
+    this.#config = settings;
+  }
+
+  get settings(): LogSettings {
+    return this.#config;
   }
 
   get segmentBytes(): number {
@@ -108,21 +109,30 @@ export class Segments {
     return total;
   }
 
+  views(): SegmentView[] {
+    return this.#segments.map(({ base, sizeBytes, maxTimestamp, createdMs }, place) => {
+      const [first, endOffset] = [base as Offset, this.endOf(place) as Offset];
+      return { base: first, endOffset, sizeBytes, maxTimestamp, createdMs };
+    });
+  }
+
+  /** Whether batches may still be added to it. */
+  isActive(segment: Segment): boolean {
+    return this.#segments.at(-1) === segment;
+  }
+
   layout(): SegmentState[] {
-    return this.#segments.map(({ base, sizeBytes, maxTimestamp }) => ({ base, sizeBytes, maxTimestamp }));
+    for (const segment of this.#segments) this.indexes.settle(segment);
+    return this.#segments.map(stateOf);
+  }
+
+  /** Without a suffix. */
+  pathOf(base: number): string {
+    return join(this.directory, offsetName(base));
   }
 
   #segment(state: SegmentState): Segment {
-    return {
-      ...state,
-      path: join(this.directory, offsetName(state.base)),
-      index: undefined,
-      bytesSinceIndexEntry: 0,
-      isDirty: false,
-      isIndexFromFile: false,
-      isIndexUsed: false,
-      isIndexDirty: false,
-    };
+    return openSegment(this.pathOf(state.base), state);
   }
 
   /**
@@ -136,7 +146,7 @@ export class Segments {
     const { limitOffset, isVoid } = options;
     const first = window.indexOf(this.#endOffset);
     assert(window.baseAt(first) === this.#endOffset, "the segments' end is no batch's base in the window");
-    const segment = await this.#active(window.batchAt(first), window.endAt(first) - 1);
+    const segment = await this.#active({ run: window.batchAt(first), last: window.endAt(first) - 1 });
     if (isVoid()) return;
     let index = window.indexOf(this.#endOffset);
     const startPosition = segment.sizeBytes;
@@ -144,15 +154,21 @@ export class Segments {
     let sizeBytes = 0;
     for (; index < window.length && window.endAt(index) <= limitOffset; index++) {
       const batch = window.batchAt(index);
-      if (chunks.length > 0 && !this.#fits(segment, { batch, last: window.endAt(index) - 1, pendingBytes: sizeBytes }))
-        break;
+      const next = { run: batch, last: window.endAt(index) - 1 };
+      if (chunks.length > 0 && !this.#fits(segment, next, { sizeBytes, first: chunks[0] })) break;
       if (chunks.length === WRITE_CHUNKS_MAX || (chunks.length > 0 && sizeBytes + batch.length > WRITE_BYTES_MAX))
         break;
       chunks.push(batch);
       sizeBytes += batch.length;
     }
     segment.isDirty = true;
-    await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.write(startPosition, chunks));
+    this.#unsyncedBytes += sizeBytes;
+    await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", async (handle) => {
+      await handle.write(startPosition, chunks);
+      if (this.#unsyncedBytes < SYNC_EVERY_BYTES) return;
+      this.#unsyncedBytes = 0;
+      await datasync(handle);
+    });
     // A sync that ran beside the write has not covered it.
     segment.isDirty = true;
     for (const batch of chunks) this.#appended(segment, batch);
@@ -160,49 +176,54 @@ export class Segments {
 
   /** Takes note of a batch, or a run, that was written at the end of the segment. */
   #appended(segment: Segment, run: Uint8Array): void {
-    forEachBatch(run, (position, sizeBytes) => {
-      const last = lastOffsetAt(run, position);
-      const maxTimestamp = maxTimestampAt(run, position);
-      this.#note(segment, { position: segment.sizeBytes + position, last, sizeBytes, maxTimestamp });
-      this.#endOffset = last + 1;
-    });
-    segment.sizeBytes += run.length;
+    this.#endOffset = this.note(segment, run);
     segment.isIndexDirty = true;
   }
 
-  /** S-12: an entry when more than the interval was written since the last one. */
-  #note(segment: Segment, batch: { position: number; last: number; sizeBytes: number; maxTimestamp: number }): void {
-    if (segment.bytesSinceIndexEntry > this.#config.indexIntervalBytes && segment.index !== undefined) {
-      segment.index.add({ relativeLast: batch.last - segment.base, position: batch.position });
-      segment.bytesSinceIndexEntry = 0;
-    }
-    segment.bytesSinceIndexEntry += batch.sizeBytes;
-    segment.maxTimestamp = Math.max(segment.maxTimestamp, batch.maxTimestamp);
+  /** A run that was written, or is to be, at the end of a segment, of this list or one that is to take a place in it. Gives the run's end. */
+  note(segment: Segment, run: Uint8Array): number {
+    let endOffset = segment.base;
+    forEachBatch(run, (position, sizeBytes) => {
+      const last = lastOffsetAt(run, position);
+      const maxTimestamp = maxTimestampAt(run, position);
+      const hasRecords = recordCountAt(run, position) > 0;
+      const placed = { position: segment.sizeBytes + position, last, sizeBytes, maxTimestamp, hasRecords };
+      this.identities.note(segment, { bytes: run, at: position }, placed);
+      this.indexes.note(segment, placed);
+      endOffset = last + 1;
+    });
+    segment.sizeBytes += run.length;
+    return endOffset;
   }
 
   #fits(
     segment: Segment,
-    next: { readonly batch: Uint8Array; readonly last: number; readonly pendingBytes: number },
+    next: Pick<NextRun, "run" | "last">,
+    pending: { readonly sizeBytes: number; readonly first: Uint8Array | undefined },
   ): boolean {
-    const size = segment.sizeBytes + next.pendingBytes;
-    if (size > 0 && size + next.batch.length > this.#config.segmentBytes) return false;
-    if (next.last - segment.base > RELATIVE_OFFSET_MAX) return false;
-    return segment.index === undefined || !segment.index.isFull;
+    const pendingTimestamp = pending.first === undefined ? -1 : maxTimestampAt(pending.first, 0);
+    const run: NextRun = { ...next, pendingBytes: pending.sizeBytes, pendingTimestamp };
+    const { clock, entropy } = this.#deps;
+    const deps = { settings: this.#config, nowMs: clock.wallMs(), draw: () => drawFraction(entropy) };
+    return rollReason(segment, run, deps) === undefined;
   }
 
-  /** The segment that the batch goes to, with its index in memory. */
-  async #active(batch: Uint8Array, last: number): Promise<Segment> {
+  /** The segment that the run goes to, with its indexes in memory. */
+  async #active(next: Pick<NextRun, "run" | "last">): Promise<Segment> {
     const segment = this.#segments.at(-1);
     if (segment !== undefined) {
-      await this.loadIndex(segment);
-      if (this.#fits(segment, { batch, last, pendingBytes: 0 })) return segment;
+      await this.indexes.loadTimes(segment);
+      await this.identities.load(segment);
+      if (this.#fits(segment, next, { sizeBytes: 0, first: undefined })) return segment;
     }
     return this.#roll();
   }
 
+  /** Begins a new segment at the end. */
   async #roll(): Promise<Segment> {
-    const segment = this.#segment({ base: this.#endOffset, sizeBytes: 0, maxTimestamp: -1 });
-    segment.index = new OffsetIndex();
+    const segment = this.#segment(newSegmentState(this.#endOffset, this.#deps.clock.wallMs()));
+    emptyIndexes(segment);
+    this.identities.start(segment);
     this.isDirectoryDirty = true;
     // A file left over under this name belongs to nobody (S-8).
     await this.#deps.handles.use(segment.path + LOG_SUFFIX, "open-or-create", async (handle) => {
@@ -210,7 +231,9 @@ export class Segments {
     });
     this.isDirectoryDirty = true;
     const active = this.#segments.at(-1);
+    if (active !== undefined) await this.indexes.loadTimes(active);
     if (active?.sizeBytes === 0 && active.base === segment.base) this.#segments.pop();
+    else if (active !== undefined) this.indexes.seal(active);
     this.#segments.push(segment);
     return segment;
   }
@@ -232,95 +255,28 @@ export class Segments {
     return this.#segments[place + 1]?.base ?? this.#endOffset;
   }
 
-  /** Loads, verifies or rebuilds the index (S-15). Rejects with STORAGE_ERROR when the log itself is damaged. */
-  async loadIndex(segment: Segment): Promise<OffsetIndex> {
-    segment.isIndexUsed = true;
-    if (segment.index !== undefined) return segment.index;
-    // Too short to have an entry: nothing to read.
-    if (segment.sizeBytes <= this.#config.indexIntervalBytes) {
-      segment.bytesSinceIndexEntry = segment.sizeBytes;
-      segment.index = new OffsetIndex();
-      return segment.index;
-    }
-    const loaded = await this.#readIndex(segment);
-    // Another reader may have been faster, and the writer may have added to its index since.
-    if (segment.index !== undefined) return segment.index;
-    if (loaded !== undefined) {
-      segment.index = loaded;
-      segment.isIndexFromFile = true;
-      segment.bytesSinceIndexEntry = segment.sizeBytes - (loaded.count === 0 ? 0 : loaded.positionAt(loaded.count - 1));
-      return loaded;
-    }
-    return this.#rebuildIndex(segment);
+  #scan(segment: Segment, from: number, visit: (batch: ScannedBatch) => boolean): Promise<ScanEnd> {
+    return scanSegment(this.#deps, segment, { from, visit });
   }
 
-  async #readIndex(segment: Segment): Promise<OffsetIndex | undefined> {
-    try {
-      const bytes = await withFile(this.#deps.files, { path: segment.path + INDEX_SUFFIX, mode: "read" }, readWhole);
-      const index = OffsetIndex.decode(bytes);
-      index?.truncateToPosition(segment.sizeBytes);
-      if (index === undefined || index.count === 0)
-        return index === undefined || segment.sizeBytes > this.#config.indexIntervalBytes ? undefined : index;
-      const header = new Uint8Array(BATCH_HEADER_BYTES);
-      const position = index.positionAt(index.count - 1);
-      const length = await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) =>
-        handle.read(position, header),
-      );
-      const isRight =
-        length === BATCH_HEADER_BYTES && lastOffsetAt(header, 0) - segment.base === index.relativeAt(index.count - 1);
-      return isRight ? index : undefined;
-    } catch (thrown) {
-      if (isNotFound(thrown)) return undefined;
-      throw thrown;
-    }
-  }
-
-  async #rebuildIndex(segment: Segment): Promise<OffsetIndex> {
-    const rebuilt: Segment = { ...segment, index: new OffsetIndex(), bytesSinceIndexEntry: 0 };
-    const end = await this.#scan(segment, 0, (batch) => {
-      this.#note(rebuilt, { ...batch, maxTimestamp: -1 });
-      return true;
-    });
-    if (segment.index !== undefined) return segment.index;
-    if (end.kind !== "end")
-      throw storageError(`${segment.path}${LOG_SUFFIX}: ${end.reason} at position ${end.position}`);
-    segment.index = present(rebuilt.index, "rebuilt index");
-    segment.bytesSinceIndexEntry = rebuilt.bytesSinceIndexEntry;
-    segment.isIndexDirty = true;
-    return segment.index;
-  }
-
-  #scan(segment: Segment, from: number, visit: (batch: ScannedBatch) => boolean): ReturnType<typeof scanBatches> {
-    const end = segment.sizeBytes;
-    return this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) =>
-      scanBatches(handle, { from, end, checksum: this.#deps.checksum, visit }),
-    );
-  }
-
-  /** Forgets the indexes of old segments that nobody has used since the last call; their files have them. */
-  forgetIdleIndexes(): void {
-    for (const segment of this.#segments.slice(0, -1)) {
-      if (!segment.isIndexUsed && !segment.isIndexDirty) segment.index = undefined;
-      segment.isIndexUsed = false;
-    }
-  }
-
-  /** Visits the batches from the one that holds `offset` on, segment by segment, until a visit returns false. */
+  /**
+   * Visits the batches from the one that holds `offset` on, segment by segment, until a visit returns false; with `timestamp` not those of which the indexes
+   * know that they are older (S-24). When `layoutVersion` changed meanwhile,
+   * the caller must begin again: what was visited may be of both layouts.
+   */
   async walk(
     offset: number,
-    options: { readonly visit: (batch: ScannedBatch) => boolean; readonly skip?: (segment: Segment) => boolean },
+    options: { readonly visit: (batch: ScannedBatch) => boolean; readonly timestamp?: number },
   ): Promise<void> {
     let isDone = false;
+    const { layoutVersion } = this;
     for (let place = this.#find(offset); place < this.#segments.length && !isDone; place++) {
+      if (this.layoutVersion !== layoutVersion) return;
       const segment = this.#segments[place] as Segment;
-      if (options.skip?.(segment) === true) continue;
-      const from = offset <= segment.base ? 0 : (await this.loadIndex(segment)).lookup(offset - segment.base);
-      const end = await this.#scan(segment, from, (batch) => {
-        if (batch.last >= offset) isDone = !options.visit(batch);
-        return !isDone;
-      });
-      if (end.kind !== "end")
-        throw storageError(`${segment.path}${LOG_SUFFIX}: ${end.reason} at position ${end.position}`);
+      const { timestamp = -1 } = options;
+      if (segment.maxTimestamp < timestamp) continue;
+      const from = timestamp < 0 ? segment.base : await this.indexes.offsetToLookFrom(segment, timestamp);
+      isDone = !(await this.#reader.walk(segment, Math.max(offset, from), options.visit));
     }
   }
 
@@ -341,7 +297,7 @@ export class Segments {
     const segment = this.#segments.at(-1);
     if (segment === undefined) return undefined;
     try {
-      const index = await this.loadIndex(segment);
+      const index = await this.indexes.load(segment);
       let nextOffset: number | undefined;
       const from = index.count === 0 ? 0 : index.positionAt(index.count - 1);
       if (from === 0) nextOffset = segment.base;
@@ -356,6 +312,7 @@ export class Segments {
       if (gap !== undefined) return `${segment.path}${LOG_SUFFIX}: ${gap}`;
       if (nextOffset !== this.#endOffset)
         return `${segment.path}${LOG_SUFFIX} ends at offset ${nextOffset}, not ${this.#endOffset}`;
+      await this.#reader.verifyEnd(segment);
       return undefined;
     } catch (thrown) {
       return thrown instanceof Error ? thrown.message : String(thrown);
@@ -364,52 +321,130 @@ export class Segments {
 
   /**
    * Cuts everything from `offset` on, which must start a batch or be the end of one. The bytes behind it need not be whole: only
-   * the batches below `offset` are read.
+   * the batches below `offset` are read, unless `isWhole`: then what is left is proven (D-16).
    */
-  async cut(offset: number): Promise<void> {
-    if (offset >= this.#endOffset) return;
-    const dropped: Segment[] = [];
+  async cut(offset: number, { isWhole = true }: { readonly isWhole?: boolean } = {}): Promise<void> {
+    if (offset >= this.#endOffset && !this.#isCutShort) return;
+    // What passes is tried again: until all is done the last segment still holds what was to go.
+    this.#isCutShort = true;
     while (this.#segments.length > 0 && (this.#segments.at(-1) as Segment).base >= offset)
-      dropped.push(this.#segments.pop() as Segment);
+      this.#dropped.push(this.#segments.pop() as Segment);
     const segment = this.#segments.at(-1);
     this.#endOffset = offset;
-    if (segment !== undefined) await this.#cutInside(segment, offset);
-    for (const each of dropped) await this.#remove(each);
+    if (segment !== undefined) await this.#cutInside(segment, offset, isWhole);
+    for (let last = this.#dropped.at(-1); last !== undefined; last = this.#dropped.at(-1)) {
+      await this.#remove(last);
+      this.#dropped.pop();
+    }
+    this.#isCutShort = false;
   }
 
-  async #cutInside(segment: Segment, offset: number): Promise<void> {
-    const index = segment.index ?? (await this.#readIndex(segment)) ?? new OffsetIndex();
-    index.truncateTo(offset - segment.base);
-    const from = index.count === 0 ? 0 : index.positionAt(index.count - 1);
-    let position = from;
-    let reached = from === 0 ? segment.base : -1;
-    await this.#scan(segment, from, (batch) => {
-      if (batch.base >= offset) return false;
-      position = batch.position + batch.sizeBytes;
-      reached = batch.last + 1;
-      return reached < offset;
-    });
-    if (reached !== offset)
+  async #cutInside(segment: Segment, offset: number, isWhole: boolean): Promise<void> {
+    segment.cuts++;
+    const point = await this.identities.pointToCut(segment, offset, { isWhole });
+    const indexedTo = await this.indexes.cutTo(segment, offset);
+    if (point === undefined || indexedTo !== point.position)
       throw storageError(`${segment.path}${LOG_SUFFIX} holds no batch that ends at offset ${offset}`);
     segment.isDirty = true;
-    segment.isIndexDirty = true;
-    segment.sizeBytes = position;
-    segment.index = index;
-    segment.bytesSinceIndexEntry = position - from;
-    await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.truncate(position));
+    cutAt(segment, point);
+    await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.truncate(point.position));
     segment.isDirty = true;
+  }
+
+  /** Reads all of the segment again; rejects with what cannot be right. Its indexes are made anew when they are not what they must be. */
+  async verify(segment: Segment, options: CheckOptions): Promise<void> {
+    await checkSegment(this.#deps, this.identities, segment, options);
+    if (segment !== this.#segments.at(-1) && options.isThere()) await this.indexes.loadTimes(segment);
+  }
+
+  /** As SegmentIdentities.save. Not while they are being cut: a segment still holds more than the list says, and its rows would say that it ends there. */
+  async saveIdentity(segment: Segment): Promise<boolean> {
+    if (this.#isCutShort) return false;
+    const place = this.#segments.indexOf(segment);
+    const isClosed = place < this.#segments.length - 1;
+    return place >= 0 && this.identities.save(segment, { isClosed, endOffset: this.endOf(place) });
   }
 
   /** Forgets the segments that lie wholly below `offset` and returns them; their files stay until `remove`. */
   dropBelow(offset: number): Segment[] {
     let count = 0;
     while (count < this.#segments.length && this.endOf(count) <= offset) count++;
+    if (count > 0) this.layoutVersion++;
     return this.#segments.splice(0, count);
+  }
+
+  /** Place and number of the whole closed segments in [fromBase, endOffset), all of them synced; undefined: these are none. */
+  #closedRange(fromBase: number, endOffset: number): { readonly place: number; readonly count: number } | undefined {
+    const place = this.#find(fromBase);
+    if (this.#segments[place]?.base !== fromBase) return undefined;
+    let next = place;
+    while (next < this.#segments.length - 1 && (this.#segments[next] as Segment).base < endOffset) {
+      if (this.#segments[next]?.isDirty === true) return undefined;
+      next++;
+    }
+    return next > place && this.#segments[next]?.base === endOffset ? { place, count: next - place } : undefined;
+  }
+
+  isClosedRange(fromBase: number, endOffset: number): boolean {
+    return this.#closedRange(fromBase, endOffset) !== undefined;
+  }
+
+  /** Gives the files of a replacement their names, by `rename`, and then its segment the place of those that it covers. */
+  async swap(replacement: Replacement, rename: (path: string) => Promise<void>): Promise<void> {
+    let ended: () => void = () => undefined;
+    this.swapping = new Promise((resolve) => {
+      ended = resolve;
+    });
+    try {
+      await this.#swap(replacement, rename);
+    } finally {
+      this.swapping = undefined;
+      ended();
+    }
+  }
+
+  async #swap({ fromBase, endOffset, state }: Replacement, rename: (path: string) => Promise<void>): Promise<void> {
+    const segment = this.#segment(state);
+    this.layoutVersion++;
+    this.isDirectoryDirty = true;
+    await rename(segment.path);
+    // The names are other files' now: a handle that is open is of the old one (D-14).
+    const forgotten = [LOG_SUFFIX, ...SIDECAR_SUFFIXES].map((suffix) =>
+      this.#deps.handles.forget(segment.path + suffix),
+    );
+    const { place, count } = present(this.#closedRange(fromBase, endOffset), "the segments that are replaced");
+    const old = this.#segments.splice(place, count, segment);
+    this.layoutVersion++;
+    this.cleanedNames.onSwapped(fromBase);
+    await Promise.all(forgotten);
+    // What cannot be removed now is, by the next start.
+    await this.remove(old.slice(1)).catch((thrown: unknown) => {
+      if (!isPassing(thrown)) throw thrown;
+    });
+    this.isDirectoryDirty = !mutant("S-41d");
+  }
+
+  /** Made when first asked for: most logs never have one. */
+  get cleanedNames(): CleanedNames {
+    this.#cleanedNames ??= new CleanedNames();
+    return this.#cleanedNames;
+  }
+
+  /** A checkpoint counts that was begun after the last swaps. */
+  onCheckpoint(): void {
+    this.#cleanedNames?.onCheckpoint();
   }
 
   /** The log is gone with its directory: whatever still names it holds no indexes. */
   forgetAll(): void {
     this.#segments.length = 0;
+  }
+
+  /** What a checkpoint wrote beside a segment that was removed meanwhile belongs to nobody. */
+  async removeLeftBehind({ path }: Segment): Promise<void> {
+    if (this.#segments.some((each) => each.path === path)) return;
+    for (const suffix of SIDECAR_SUFFIXES) await unlinkIfThere(this.#deps.files, path + suffix);
+    this.isDirectoryDirty = true;
   }
 
   async remove(segments: readonly Segment[]): Promise<void> {
@@ -418,7 +453,7 @@ export class Segments {
 
   async #remove(segment: Segment): Promise<void> {
     this.isDirectoryDirty = true;
-    for (const suffix of [LOG_SUFFIX, INDEX_SUFFIX]) {
+    for (const suffix of [LOG_SUFFIX, ...SIDECAR_SUFFIXES]) {
       await this.#deps.handles.forget(segment.path + suffix);
       await unlinkIfThere(this.#deps.files, segment.path + suffix);
       // A reader that was under way may have opened it again before the name was free.
@@ -427,41 +462,8 @@ export class Segments {
     this.isDirectoryDirty = true;
   }
 
-  /** Reads whole batches of one segment, from the one that holds `offset` on, checked by CRC, place and epoch. */
-  async read(offset: number, options: SegmentReadOptions): Promise<ReadResult> {
-    const segment = present(this.#segments[this.#find(offset)], "segment");
-    try {
-      return await this.#read(segment, offset, options);
-    } catch (thrown) {
-      if (!segment.isIndexFromFile) throw thrown;
-      // The index may be wrong where it was not checked (S-15): it is only a cache.
-      segment.isIndexFromFile = false;
-      segment.index = undefined;
-      await this.#rebuildIndex(segment);
-      return this.#read(segment, offset, options);
-    }
-  }
-
-  async #read(segment: Segment, offset: number, options: SegmentReadOptions): Promise<ReadResult> {
-    const end = segment.sizeBytes;
-    const index = await this.loadIndex(segment);
-    const path = segment.path + LOG_SUFFIX;
-    let position = index.lookup(offset - segment.base);
-    return this.#deps.handles.use(path, "write", async (handle) => {
-      const slack = this.#config.indexIntervalBytes;
-      let wanted = Math.min(Math.max(options.maxBytes, BATCH_HEADER_BYTES) + slack, READ_BYTES_MAX);
-      for (;;) {
-        const buffer = new Uint8Array(Math.min(wanted, end - position));
-        const filled = buffer.subarray(0, await handle.read(position, buffer));
-        const { checksum } = this.#deps;
-        const found = collectBatches(filled, { offset, options, path, position, checksum, epochs: options.epochs });
-        if (found.kind === "done") return found.result;
-        position += found.skippedBytes;
-        if (position >= end || (found.skippedBytes === 0 && filled.length >= end - position)) {
-          throw storageError(`${path}: no whole batch with offset ${offset} at position ${position}`);
-        }
-        if (found.skippedBytes === 0) wanted = Math.max(found.neededBytes, wanted * 2);
-      }
-    });
+  /** Reads whole batches of one segment, from the one that holds `offset` on, checked by chain, CRC, place and epoch. */
+  read(offset: number, options: SegmentReadOptions): Promise<ReadResult> {
+    return this.#reader.read(present(this.#segments[this.#find(offset)], "segment"), offset, options);
   }
 }

@@ -9,7 +9,15 @@ import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
 import { readWhole, withFile } from "./file-work.ts";
-import { ByteReader, ByteWriter, type PassedOver, refuseNewer, refuseUnreleased, SLOT_FAULT } from "./format.ts";
+import {
+  ByteReader,
+  ByteWriter,
+  type PassedOver,
+  readChecked,
+  refuseNewer,
+  refuseUnreleased,
+  SLOT_FAULT,
+} from "./format.ts";
 
 /** Magic, versions and CRC of everything behind it. */
 const PREFIX_BYTES = 12;
@@ -61,9 +69,11 @@ function decodeSlot(slot: Uint8Array, path: string, format: SlotFormat, checksum
   refuseNewer(path, { version, minReader: readU16(slot, 6) }, format.version);
   if (checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return SLOT_FAULT.CHECKSUM;
   refuseUnreleased(path, version, format.version);
-  const reader = new ByteReader(slot, PREFIX_BYTES);
-  const counter = reader.i64();
-  return { counter, payload: reader.raw(reader.u32()) };
+  return readChecked(path, () => {
+    const reader = new ByteReader(slot, PREFIX_BYTES);
+    const counter = reader.i64();
+    return { counter, payload: reader.raw(reader.u32()) };
+  });
 }
 
 /** The slot that counts, and what is wrong with the other. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */

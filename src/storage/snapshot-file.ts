@@ -5,7 +5,7 @@ import { readU16, readU32, writeU32 } from "../base/bytes.ts";
 import { OttlaError } from "../model/errors.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
-import { ByteReader, ByteWriter, MAGIC, refuseNewer, refuseUnreleased } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, readChecked, refuseNewer, refuseUnreleased } from "./format.ts";
 import { readOwner, writeOwner } from "./quorum-state.ts";
 import type { RaftOwner, StoredSnapshotMeta } from "./raft-types.ts";
 
@@ -80,16 +80,18 @@ export async function readSnapshotHead(handle: FileHandle, checksum: Checksum): 
   if (!isWhole || checksum.crc32c(head.subarray(PREFIX_BYTES)) !== readU32(head, PREFIX_BYTES - 4))
     throw damaged(path, "its head is damaged");
   refuseUnreleased(path, version, VERSION);
-  const reader = new ByteReader(head, PREFIX_BYTES + HEAD_LENGTH_BYTES);
-  const end = reader.i64();
-  const lastTerm = reader.i64();
-  const sizeBytes = reader.i64();
-  const meta = { end, lastTerm, sizeBytes, configuration: reader.raw(reader.u32()) };
-  const owner = readOwner(reader);
+  const { meta, owner } = readChecked(path, () => readHead(new ByteReader(head, PREFIX_BYTES + HEAD_LENGTH_BYTES)));
+  const { sizeBytes } = meta;
   const fileBytes = await handle.size();
   const expected = headBytes + sizeBytes + CRC_BYTES * Math.ceil(sizeBytes / BLOCK_BYTES);
   if (fileBytes !== expected) throw damaged(path, `it has ${fileBytes} bytes, ${expected} were written`);
   return { meta, owner, headBytes };
+}
+
+function readHead(reader: ByteReader): Pick<SnapshotHead, "meta" | "owner"> {
+  const [end, lastTerm, sizeBytes] = [reader.i64(), reader.i64(), reader.i64()];
+  const meta = { end, lastTerm, sizeBytes, configuration: reader.raw(reader.u32()) };
+  return { meta, owner: readOwner(reader) };
 }
 
 /** The block with its CRC behind it. */

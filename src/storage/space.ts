@@ -6,9 +6,9 @@ import type { Files } from "../ports/files.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import type { OttlaError } from "../model/errors.ts";
-import { datasync, diskFailed, isPassing } from "./faults.ts";
+import { datasync, diskFailed, isNotFound, isPassing } from "./faults.ts";
 import { join, RESERVE } from "./paths.ts";
-import { withFile } from "./file-work.ts";
+import { emptyFile, withFile } from "./file-work.ts";
 
 const POLL_EVERY_MS = 1000;
 const POLL_EVERY_BYTES = 64 * 1024 * 1024;
@@ -43,6 +43,7 @@ export class SpaceWatch {
   #wasFull = false;
   #hasReserve = false;
   #making: Promise<void> | undefined;
+  #givingUp: Promise<boolean> | undefined;
   #polling: Promise<void> | undefined;
   #polledAtMs: number;
   #bytesSincePoll = 0;
@@ -121,24 +122,36 @@ export class SpaceWatch {
     this.#events.onChange();
   }
 
-  /** True when room was made. */
-  async giveUpReserve(): Promise<boolean> {
+  /** True when room was made. Whoever asks meanwhile waits for the same. */
+  giveUpReserve(): Promise<boolean> {
     this.onFull();
+    this.#givingUp ??= this.#giveUpReserve().finally(() => {
+      this.#givingUp = undefined;
+    });
+    return this.#givingUp;
+  }
+
+  /** Its file tells, not what was made since the start: on a disk that was full then nothing was. */
+  async #giveUpReserve(): Promise<boolean> {
     await this.#making;
-    if (!this.#hasReserve) return false;
     this.#hasReserve = false;
-    this.#deps.logger.warn("disk_reserve_given_up", { bytes: this.#config.reserveBytes });
     try {
-      await this.#emptyReserve();
-      return true;
+      const bytes = await this.#emptyReserve();
+      if (bytes > 0) this.#deps.logger.warn("disk_reserve_given_up", { bytes });
+      return bytes > 0;
     } catch {
       return false;
     }
   }
 
-  #emptyReserve(): Promise<void> {
-    const path = join(this.#config.directory, RESERVE);
-    return withFile(this.#deps.files, { path, mode: "open-or-create" }, (handle) => handle.truncate(0));
+  /** Gives how much it held. */
+  async #emptyReserve(): Promise<number> {
+    try {
+      return await emptyFile(this.#deps.files, join(this.#config.directory, RESERVE));
+    } catch (thrown) {
+      if (isNotFound(thrown)) return 0;
+      throw thrown;
+    }
   }
 
   #makeReserve(): void {
@@ -147,7 +160,10 @@ export class SpaceWatch {
       .catch((thrown: unknown) => {
         if (!isPassing(thrown)) return this.#events.onDiskFailed(diskFailed(thrown));
         this.#deps.logger.warn("disk_reserve_not_made", { error: String(thrown) });
-        return this.#emptyReserve().catch(() => undefined);
+        return this.#emptyReserve().then(
+          () => undefined,
+          () => undefined,
+        );
       })
       .finally(() => {
         this.#making = undefined;

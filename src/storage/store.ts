@@ -5,8 +5,19 @@ import { OttlaError } from "../model/errors.ts";
 import { type ClusterId, type Offset, type PartitionIndex, type TopicId, toOffset } from "../model/ids.ts";
 import type { FileHandle } from "../ports/files.ts";
 import type { CheckpointDeps } from "./checkpoint-files.ts";
+import { FailStopFiles } from "./fail-stop-files.ts";
 import { Checkpointer, type CheckpointHost, type SuperblockChange } from "./checkpointer.ts";
-import { diskFailed, isNoSpace, isPassing, isUnreadable, storageFull } from "./faults.ts";
+import { Cleaner, type CleanerHost } from "./compaction/cleaner.ts";
+import type { PassResult } from "./compaction/pass.ts";
+import {
+  diskFailed,
+  isNoSpace,
+  isPassing,
+  isStorageFull,
+  isUnreadable,
+  RETRY_AFTER_MS,
+  storageFull,
+} from "./faults.ts";
 import { Flusher } from "./flusher.ts";
 import { HandleCache } from "./handle-cache.ts";
 import { RisenHighWatermarks } from "./high-watermark.ts";
@@ -22,8 +33,11 @@ import {
 import { LogRegistry, type RegistryHost } from "./log-registry.ts";
 import { StorageMetrics } from "./metrics.ts";
 import { refusals } from "./refusals.ts";
+import { ReadBuffers } from "./read-buffers.ts";
 import type { LogServices, ReplicaLogImpl } from "./replica-log.ts";
+import { Scrub, type ScrubHost } from "./scrub.ts";
 import { SpaceWatch } from "./space.ts";
+import { TailMemory } from "./tail-memory.ts";
 import type { Superblock } from "./superblock.ts";
 import type {
   Damage,
@@ -36,8 +50,6 @@ import type {
   StoreIdentity,
   StoreListener,
 } from "./types.ts";
-
-const RETRY_AFTER_MS = 1000;
 
 /** A credit from before a truncation says nothing of what was appended since (D-12, D-34). */
 const isOf = (log: ReplicaLogImpl, credit: Credit): boolean =>
@@ -52,10 +64,14 @@ export interface OpenedStore {
   readonly releaseLock: () => Promise<void>;
 }
 
-export class LogStoreImpl implements LogStore, JournalHost, LogServices, CheckpointHost, RegistryHost {
+export class LogStoreImpl
+  implements LogStore, JournalHost, LogServices, CheckpointHost, RegistryHost, ScrubHost, CleanerHost
+{
   readonly deps: StorageDeps;
   readonly config: StorageConfig;
   readonly handles: HandleCache;
+  readonly buffers = new ReadBuffers();
+  readonly tailMemory: TailMemory;
   readonly checksum: StorageDeps["checksum"];
   readonly codecs: StorageDeps["codecs"];
   readonly #registry = new LogRegistry(this);
@@ -65,6 +81,8 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   #opened: OpenedStore | undefined;
   #journal: Journal | undefined;
   #checkpoints: Checkpointer | undefined;
+  #scrub: Scrub | undefined;
+  #cleaner: Cleaner | undefined;
   #listener: StoreListener | undefined;
   #failure: OttlaError | undefined;
   #diskFailure: OttlaError | undefined;
@@ -74,12 +92,17 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   #stopped: { readonly promise: Promise<never>; readonly reject: (error: OttlaError) => void };
 
   constructor(deps: StorageDeps, config: StorageConfig) {
-    this.deps = deps;
+    // While the directory is being opened, the opening rejects.
+    const files = new FailStopFiles(deps.files, (thrown) => {
+      if (this.#opened !== undefined) this.fail(diskFailed(thrown));
+    });
+    this.deps = { ...deps, files };
     this.config = config;
     this.checksum = deps.checksum;
     this.codecs = deps.codecs;
     this.#metrics = new StorageMetrics(deps.metrics);
-    this.handles = new HandleCache(deps.files, config.openFilesMax);
+    this.handles = new HandleCache(files, config.openFilesMax);
+    this.tailMemory = new TailMemory(config.tailCacheBytes, this.buffers);
     this.#flusher = new Flusher(
       { pinnedBytes: config.journalPinnedBytes, cacheBytes: config.tailCacheBytes },
       {
@@ -88,7 +111,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
       },
     );
     this.#space = new SpaceWatch(
-      deps,
+      this.deps,
       { directory: config.directory, lowBytes: config.diskLowSpaceBytes, reserveBytes: config.diskReserveBytes },
       { onChange: () => this.#listener?.onRoomChanged(), onDiskFailed: (error) => this.fail(error) },
     );
@@ -104,6 +127,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   useLogId(logId: number): void {
     this.#registry.useLogId(logId);
+  }
+
+  get files(): StorageDeps["files"] {
+    return this.deps.files;
   }
 
   get checkpointDeps(): CheckpointDeps {
@@ -130,6 +157,11 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
       superblockFile,
       intervalMs: this.config.checkpointIntervalMs,
     });
+    const { maintenance } = this.config;
+    this.#scrub = maintenance && new Scrub(this, maintenance);
+    this.#scrub?.start();
+    this.#cleaner = maintenance && new Cleaner(this, maintenance);
+    this.#cleaner?.start();
   }
 
   // ---- LogStore
@@ -302,6 +334,10 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#flusher.onCached(log, sizeBytes);
   }
 
+  wantCheckpoint(now: boolean): void {
+    this.#checkpoints?.want(now);
+  }
+
   requestFlush(log: ReplicaLogImpl): void {
     this.#flusher.request(log);
   }
@@ -328,6 +364,7 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
     this.#failure ??= error;
     this.#stopped.reject(error);
     this.#journal?.stop(error);
+    for (const log of this.logs) log.giveUp(error);
     // A store that is closed on a full disk leaves what a crash would leave: nothing to stop for.
     if (this.#isClosing && error.code === "STORAGE_FULL") return error;
     this.deps.logger.error("disk_failed", { error: error.message });
@@ -337,6 +374,31 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
 
   giveUp(error: OttlaError): void {
     this.fail(error);
+  }
+
+  onScrubbed(sizeBytes: number): void {
+    this.#metrics.scrubbedBytes.add(sizeBytes);
+  }
+
+  onScrubPass(durationMs: number): void {
+    this.#metrics.scrubPasses.add(1);
+    this.#metrics.scrubDuration.set(durationMs / 1000);
+  }
+
+  onScrubFailed(thrown: unknown): void {
+    this.fail(diskFailed(thrown));
+  }
+
+  onCompacted(result: PassResult, durationMs: number): void {
+    this.#metrics.compaction.observe(result, durationMs);
+  }
+
+  onCompactionFailed(): void {
+    this.#metrics.compaction.failures.add(1);
+  }
+
+  onCleanerDiskFailed(thrown: unknown): void {
+    this.fail(diskFailed(thrown));
   }
 
   /** True: try again. */
@@ -379,7 +441,8 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   }
 
   onCheckpointFailed(thrown: unknown): void {
-    if (isPassing(thrown)) this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
+    if (isPassing(thrown) || isStorageFull(thrown))
+      this.deps.logger.warn("checkpoint_put_off", { error: String(thrown) });
     else if (!this.#isClosing || this.#diskFailure === undefined) this.fail(diskFailed(thrown));
   }
 
@@ -393,10 +456,12 @@ export class LogStoreImpl implements LogStore, JournalHost, LogServices, Checkpo
   async #close(): Promise<void> {
     this.#isClosing = true;
     this.#failure ??= new OttlaError("CLOSED", "the store is closed");
+    await Promise.all([this.#scrub?.stop(), this.#cleaner?.stop()]);
     await this.#registry.settled();
     await this.#checkpoints?.idle;
     await this.#space.stop();
     if (this.#diskFailure === undefined) await this.#closeClean();
+    for (const log of this.logs) log.giveUp(this.#failure);
     await this.#journal?.close().catch(() => undefined);
     await this.handles.closeAll();
     await this.#opened?.superblockFile.close().catch(() => undefined);

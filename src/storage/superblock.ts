@@ -18,7 +18,7 @@ import { mutant } from "../base/mutant.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
-import { ByteReader, ByteWriter, MAGIC, type PassedOver, refuseNewer, SLOT_FAULT } from "./format.ts";
+import { ByteReader, ByteWriter, MAGIC, type PassedOver, readChecked, refuseNewer, SLOT_FAULT } from "./format.ts";
 
 export const SLOT_BYTES = 4096;
 /** Version 2: the cluster id may be unset, and the broker epoch is kept. A reader of version 1 would take either for something else. */
@@ -83,7 +83,10 @@ export function decodeSuperblock(
   const version = readU16(slot, 4);
   refuseNewer(options.path, { version, minReader: readU16(slot, 6) }, VERSION);
   if (options.checksum.crc32c(slot.subarray(PREFIX_BYTES)) !== readU32(slot, 8)) return SLOT_FAULT.CHECKSUM;
-  const reader = new ByteReader(slot, PREFIX_BYTES);
+  return readChecked(options.path, () => readSlot(new ByteReader(slot, PREFIX_BYTES), version));
+}
+
+function readSlot(reader: ByteReader, version: number): Superblock | string {
   const counter = reader.i64();
   const generation = reader.i64();
   const clusterBytes = reader.raw(UUID_BYTES);
@@ -93,7 +96,12 @@ export function decodeSuperblock(
   const nextLogId = reader.i64();
   const isClean = reader.u8() === 1;
   const bootId = reader.text();
-  const epoch = version < 2 ? NO_EPOCH : reader.i64();
+  const epoch = reader.i64();
+  if (version < 2) {
+    // The checksum does not cover the version: taken for the old one, which had nothing here, a slot that rotted would take the epoch back (D-6).
+    if (epoch !== 0) return SLOT_FAULT.VERSION;
+    return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId, brokerEpoch: null };
+  }
   const brokerEpoch = epoch === NO_EPOCH ? null : epoch;
   return { counter, generation, clusterId, directoryId, nodeId, nextLogId, isClean, bootId, brokerEpoch };
 }

@@ -49,6 +49,17 @@ export interface StorageConfig {
   readonly diskLowSpaceBytes: number;
   readonly diskReserveBytes: number;
   readonly openFilesMax: number;
+  /** Undefined: nothing is compacted and nothing scrubbed. */
+  readonly maintenance?: MaintenanceConfig | undefined;
+}
+
+/** What a store does with its segments by itself, at which pace. */
+export interface MaintenanceConfig {
+  readonly cleanerBackoffMs: number;
+  readonly cleanerDedupeBytes: number;
+  readonly cleanerBytesPerSecond: number;
+  readonly scrubPeriodMs: number;
+  readonly scrubBytesPerSecond: number;
 }
 
 /** What a start found (D-6). "first": the directory was empty. */
@@ -127,6 +138,23 @@ export interface Damage {
   readonly fromOffset: Offset | undefined;
 }
 
+/** [base, endOffset) */
+export interface OffsetRange {
+  readonly base: Offset;
+  readonly endOffset: Offset;
+}
+
+/** Segments of a damaged log being made anew. Ends with `finish` or `giveUp`; after a rejection, with `giveUp`. */
+export interface LogRepair {
+  /** What is needed next, of what the leader has committed; undefined: all is there. */
+  readonly nextOffset: Offset | undefined;
+  /** Batches of the partition, from the one that holds `nextOffset` on. Rejects with STORAGE_ERROR when they cannot be those. */
+  take(batches: Uint8Array): Promise<void>;
+  /** True: the log is whole again, durably. False: it is damaged as before. */
+  finish(): Promise<boolean>;
+  giveUp(): Promise<void>;
+}
+
 export interface EpochEntry {
   readonly epoch: LeaderEpoch;
   /** First offset of the epoch. */
@@ -161,6 +189,8 @@ export interface ReplicaLog {
    * what it appends and truncates with the log, in the same turn; the store only reads it, for images. Says nothing of a damaged log.
    */
   readonly producers: ProducerTable;
+  /** D-17: the way to end the damage without dropping the log; undefined: there is none. */
+  beginRepair(): LogRepair | undefined;
   /** In memory; goes to the journal with what is written next, or within 50 ms. Nobody waits for it. */
   noteHighWatermark(offset: Offset): void;
   /**
@@ -176,7 +206,7 @@ export interface ReplicaLog {
    * batch cuts that batch whole: `endOffset` tells. Must not run beside appends of this log; other logs do not wait for it. Resolves when durable.
    */
   truncate(toOffset: Offset): Promise<void>;
-  /** Raises the log start. Resolves when durable. */
+  /** Raises the log start, which whoever reads sees at once. Resolves when durable; the files go after that. */
   advanceStart(toOffset: Offset): Promise<void>;
   /**
    * Whole batches from the one that holds `offset` on, all below `limitOffset`, at most `maxBytes`; the first batch comes whole even when
@@ -187,19 +217,47 @@ export interface ReplicaLog {
   isInMemory(offset: Offset): boolean;
   /** For what is written from now on; not durable. A batch taken before that is longer than a segment gets one of its own. */
   configure(settings: LogSettings): void;
+  /** The segment files of now, oldest first, without a gap; those below the log start that are about to go may be among them. */
+  segmentViews(): readonly SegmentView[];
   /** First record with timestamp >= `timestamp` and offset < limitOffset. */
   findTimestamp(timestamp: number, limitOffset: Offset): Promise<TimestampResult | undefined>;
 }
 
+/** What is known of a segment without opening a file. */
+export interface SegmentView {
+  readonly base: Offset;
+  /** Exclusive; of the last one what its file holds, so batches may be above it. */
+  readonly endOffset: Offset;
+  readonly sizeBytes: number;
+  /** -1 when no batch has a timestamp. */
+  readonly maxTimestamp: number;
+  /** Wall clock when it was begun. */
+  readonly createdMs: number;
+}
+
+/** Of a topic, as the configuration keys of these names say. */
 export interface LogSettings {
   readonly segmentBytes: number;
   readonly indexIntervalBytes: number;
+  readonly segmentMs: number;
+  readonly segmentJitterMs: number;
+  readonly segmentIndexBytes: number;
+  /** Bits of CLEANUP. */
+  readonly cleanupPolicy: number;
+  readonly deleteRetentionMs: number;
+  readonly minCleanableDirtyRatio: number;
+  readonly minCompactionLagMs: number;
+  readonly maxCompactionLagMs: number;
 }
 
 export interface ReadOptions {
+  /** For who has everything below `offset`: an empty batch that reaches across it (compaction has put several together) is given from there on. */
+  readonly isFollowing?: boolean;
   readonly limitOffset: Offset;
   readonly maxBytes: number;
   readonly atLeastOne: boolean;
+  /** Awaited when the disk has answered, before what it gave is checked: that holds the loop. */
+  readonly turn?: (() => Promise<void> | undefined) | undefined;
 }
 
 export interface ReadResult {
@@ -208,6 +266,11 @@ export interface ReadResult {
   readonly sizeBytes: number;
   /** Where to read on: one past the last batch given, or the asked offset. */
   readonly nextOffset: Offset;
+  /**
+   * The memory of the chunks is used again after this call: for whoever knows that nobody looks at them any more. Never called, they stay what they are.
+   * Undefined: others look at them too.
+   */
+  readonly release?: () => void;
 }
 
 export interface TimestampResult {

@@ -233,8 +233,8 @@ class HeldConnection implements MessageConnection {
     if (life.isHeld) this.#connection.pause();
   }
 
-  send(outgoing: readonly Uint8Array[]): void {
-    this.#life.run(() => this.#connection.send(outgoing));
+  send(outgoing: readonly Uint8Array[], onTaken?: () => void): void {
+    this.#life.run(() => this.#connection.send(outgoing, onTaken));
   }
 
   pause(): void {

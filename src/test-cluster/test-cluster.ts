@@ -50,7 +50,7 @@ const CHECKS: Checks<TestClusterOptions> = {
 const START_MS = 30_000;
 
 export interface TestClusterParts {
-  readonly connect: (options: ConnectOptions) => Promise<Client>;
+  readonly connect: (options: ConnectOptions, onClosed: () => void) => Promise<Client>;
   readonly silentLogger: Logger;
   /** How long a start may take. Default 30,000. */
   readonly startMs?: number;
@@ -190,7 +190,9 @@ class InProcessCluster implements TestCluster {
 
   async connect(options: Omit<ConnectOptions, "brokers"> = {}): Promise<Client> {
     this.#checkOpen();
-    const client = await this.#connect({ ...options, brokers: this.#nodes.map(({ address }) => address) });
+    const brokers = this.#nodes.map(({ address }) => address);
+    const forget = () => void this.#clients.delete(client);
+    const client: Client = await this.#connect({ ...options, brokers }, forget);
     if (this.#closing !== undefined) await client.close({ timeoutMs: 0 });
     this.#checkOpen();
     this.#clients.add(client);

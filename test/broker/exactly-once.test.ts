@@ -5,6 +5,8 @@ import { asOttlaError } from "../../src/model/errors.ts";
 import { Fleet, type FleetClient } from "./fleet.ts";
 
 const PARTITIONS = 3;
+/** Less than a batch takes to be synced: some are always under way. */
+const SEND_EVERY_MS = 6;
 
 /** Sends without a pause; the number of a record says how it stands in its partition. */
 class Stream {
@@ -38,7 +40,7 @@ class Stream {
 
   async #send(): Promise<void> {
     const sends: Promise<void>[] = [];
-    for (; !this.#isStopping; await this.#who.wait(3)) sends.push(this.#one(this.sent++));
+    for (; !this.#isStopping; await this.#who.wait(SEND_EVERY_MS)) sends.push(this.#one(this.sent++));
     await Promise.all(sends);
   }
 

@@ -9,6 +9,9 @@ import type { TestClient } from "./support.ts";
 
 const CONNECTIONS = 4;
 const AT_ONCE = 300;
+/** So few that one metadata answer lists them all. */
+const REMOVED = 150;
+const CREATED_AT_ONCE = 100;
 
 afterEach(() => activateMutants([]));
 
@@ -86,6 +89,46 @@ describe("names that are asked for without end, by a few connections", () => {
     const outcome = await underFlood().catch((thrown: unknown) => thrown as Error);
     if (outcome instanceof Error) expect(outcome.message).toMatch(/BUSY/);
     else expect(Math.max(outcome.topicMs, outcome.fencedMs)).toBeGreaterThan(500);
+  });
+});
+
+/** How long it takes that a broker that stops is fenced while names of topics become free that a third one had kept, until now, from being removed. */
+async function besideRemovals(): Promise<number> {
+  const cluster = await new ClusterWorld({ seed: 6 }).start();
+  const controller = await cluster.controller();
+  const victim = await cluster.follower();
+  const late = 6 - controller - victim;
+  const client = await cluster.node(controller).connect();
+  const names = Array.from({ length: REMOVED }, (_, at) => `t${at}`);
+  for (let from = 0; from < REMOVED; from += CREATED_AT_ONCE)
+    await Promise.all(
+      names.slice(from, from + CREATED_AT_ONCE).map((name) => client.createTopic(name, { replicationFactor: 3 })),
+    );
+  const left = async (): Promise<number> => (await cluster.metadata(controller)).topics.length;
+  cluster.pause(late);
+  expect((await client.call(API.DELETE_TOPICS, { names, requestId: null })).error).toBe("NONE");
+  await cluster.world.runFor(1_300);
+  expect(await left(), "the late one is waited for").toBe(REMOVED);
+  cluster.resume(late);
+  // Its first word names a few of them, the next one all others.
+  await cluster.until("many are being removed", async () => (await left()) < REMOVED - 20);
+  const askedMs = cluster.world.nowMs;
+  const stopping = cluster.node(victim).broker.stop();
+  await cluster.until("it is fenced", async () => (await cluster.fenced(controller)).includes(victim));
+  const fencedMs = cluster.world.nowMs - askedMs;
+  await cluster.world.settle(stopping);
+  await cluster.until("all are removed", async () => (await left()) === 0);
+  return fencedMs;
+}
+
+describe("many topics that were deleted", () => {
+  test("do not put off that a broker is fenced", async () => {
+    expect(await besideRemovals()).toBeLessThan(60);
+  });
+
+  test("the test finds the bug Q18-fifo: one queue for all", async () => {
+    activateMutants(["Q18-fifo"]);
+    expect(await besideRemovals()).toBeGreaterThan(100);
   });
 });
 

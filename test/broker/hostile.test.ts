@@ -94,7 +94,7 @@ describe("half messages", () => {
 
 describe("slow readers", () => {
   test("D-26: together they hold no more than unsent.bytes and a small answer each; a short fetch of others is answered; the stalled are cut when others wait", async () => {
-    const config = { "unsent.bytes": "4MiB", "connection.unsent.bytes": "8MiB" };
+    const config = { "unsent.bytes": "4MiB", "connection.unsent.bytes": "8MiB", "retention.ms": -1 };
     const { broker, client } = await startWorld({ config });
     const topicId = await client.createTopic("t");
     for (let index = 0; index < 8; index++) await client.produce(topicId, batchOf(["x"], { padBytes: 500_000 }));

@@ -18,6 +18,7 @@ export class ReplicaWorld extends ClusterWorld {
     const keyOf = ({ log }: Replica) => `${nodeId} ${log.topicId} ${log.partition}`;
     return {
       onOpened: (replica) => void this.#replicas.set(keyOf(replica), replica),
+      onDamaged: () => undefined,
       onStepped: () => undefined,
       onAppended: () => undefined,
       onClosed: (replica) => void this.#replicas.delete(keyOf(replica)),
@@ -28,6 +29,10 @@ export class ReplicaWorld extends ClusterWorld {
     const replica = this.#replicas.get(`${nodeId} ${topicId} ${partition}`);
     if (replica === undefined) throw new Error(`node ${nodeId} has no replica of partition ${partition}`);
     return replica;
+  }
+
+  isHosted(nodeId: number, topicId: TopicId, partition = 0): boolean {
+    return this.#replicas.has(`${nodeId} ${topicId} ${partition}`);
   }
 
   ends(nodeId: number, topicId: TopicId, partition = 0) {

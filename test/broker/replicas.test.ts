@@ -1,5 +1,7 @@
 // Partitions with three replicas on three brokers: what producers are told, who leads, who is in sync.
 import { describe, expect, test } from "vitest";
+import type { ReplicaProbe } from "../../src/broker/replica-probe.ts";
+import type { Offset } from "../../src/model/ids.ts";
 import { batchOf } from "./support.ts";
 import { ReplicaWorld } from "./replica-world.ts";
 
@@ -252,6 +254,53 @@ describe("damage (D-17)", () => {
     expect(cluster.ends(leader, topicId)).toMatchObject({ endOffset: 11, durableEnd: 11 });
     await cluster.untilLeader("t", (now) => now === leader, 10_000);
     await cluster.until("it serves again", async () => (await client.fetch(topicId, 2)).bytes.length > 0);
+  });
+
+  test("a broker that is stopped while a log is repaired asks for no more of it, and does not use up its time", async () => {
+    const { cluster, topicId, leader } = await started({ config: ON_DISK }, { "segment.bytes": "4KiB" });
+    const client = await cluster.client(leader);
+    for (let round = 0; round < 10; round++) await client.produce(topicId, batchOf([`a${round}`], { padBytes: 2_000 }));
+    await cluster.world.runFor(1_000);
+    cluster.rot(leader, "t", 1_000);
+    const { log } = cluster.replica(leader, topicId);
+    const beginRepair = log.beginRepair.bind(log);
+    let isUnderWay = false;
+    log.beginRepair = () => {
+      isUnderWay = true;
+      cluster.isolate(leader);
+      return beginRepair();
+    };
+    expect((await client.fetch(topicId, 0)).error).toBe("STORAGE_ERROR");
+    await cluster.until("it is being repaired", () => isUnderWay);
+    const sinceMs = cluster.world.nowMs;
+    await cluster.node(leader).stop();
+    expect(cluster.world.nowMs - sinceMs).toBeLessThan(cluster.node(leader).config["shutdown.timeout.ms"] / 2);
+  });
+
+  test("found at a start: the broker serves what else it has while the log is repaired, however long that takes", async () => {
+    const { cluster, topicId, leader, followers } = await started({ config: ON_DISK }, { "segment.bytes": "4KiB" });
+    const client = await cluster.client(leader);
+    for (let round = 0; round < 10; round++) await client.produce(topicId, batchOf([`a${round}`], { padBytes: 2_000 }));
+    await cluster.world.runFor(1_000);
+    const node = cluster.node(followers[0]);
+    node.crash("process death");
+    node.disk.image.unlink(`/data/t-0/${"0".repeat(20)}.log`);
+    const probe = node.replicaProbe as ReplicaProbe;
+    const endless = { nextOffset: 0 as Offset, take: () => new Promise<void>(() => {}) };
+    let isUnderWay = false;
+    node.replicaProbe = {
+      ...probe,
+      onOpened: (replica) => {
+        probe.onOpened(replica);
+        replica.log.beginRepair = () => {
+          isUnderWay = true;
+          return { ...endless, finish: () => Promise.resolve(true), giveUp: () => Promise.resolve() };
+        };
+      },
+    };
+    await cluster.world.settle(node.begin(), 30_000);
+    await cluster.until("it is being repaired", () => isUnderWay);
+    expect(node.broker.health().ready).toBe(true);
   });
 
   test("of the only replica: nobody leads, and clients are told so", async () => {

@@ -2,7 +2,7 @@
 import { createSimHost } from "../../scripts/sim-host.ts";
 import { utf8Encode } from "../../src/base/bytes.ts";
 import { type Broker, type BrokerDeps, createBroker } from "../../src/broker/broker.ts";
-import { type BrokerConfig, brokerConfigSchema } from "../../src/model/config.ts";
+import { type BrokerConfig, brokerConfigOf } from "../../src/model/config.ts";
 import type { ErrorName, OttlaError } from "../../src/model/errors.ts";
 import type { ProducerFields } from "../../src/model/batch-header.ts";
 import type { TopicId } from "../../src/model/ids.ts";
@@ -103,7 +103,7 @@ export class BrokerWorld {
     this.latencies = { ...LATENCIES, syncMs: settings.syncMs ?? LATENCIES.syncMs };
     this.#capacityBytes = settings.capacityBytes ?? 2 ** 30;
     this.disk = this.#newDisk();
-    this.config = brokerConfigSchema.parse({
+    this.config = brokerConfigOf({
       "node.id": 1,
       "data.dir": "/data",
       listeners: this.address,

@@ -1,5 +1,5 @@
 // Peers that ask and do not read: what is held for all of them together is bounded, whatever they ask for, and others are served (D-26).
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { API, type MetadataResponse } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { startWorld } from "./support.ts";
@@ -19,11 +19,20 @@ const asks = {
   },
 } as const;
 
+type World = Awaited<ReturnType<typeof startWorld>>;
+
+let world: World;
+beforeAll(async () => {
+  const config = { "unsent.bytes": `${UNSENT_MAX}`, "connection.unsent.bytes": `${2 * UNSENT_MAX}` };
+  world = await startWorld({ config });
+  for (let topic = 0; topic < 20; topic++) await world.client.createTopic(`t${topic}`, { partitions: 1000 });
+});
+
 for (const [what, { count, api, request }] of Object.entries(asks)) {
   test(`D-26: ${what} for peers that take none`, async () => {
-    const config = { "unsent.bytes": `${UNSENT_MAX}`, "connection.unsent.bytes": `${2 * UNSENT_MAX}` };
-    const { broker, client } = await startWorld({ config });
-    for (let topic = 0; topic < 20; topic++) await client.createTopic(`t${topic}`, { partitions: 1000 });
+    const { broker, client } = world;
+    const isDrained = () => (broker.metrics.values.get("unsent_bytes") ?? 0) < 16 * KiB;
+    expect(isDrained(), "nothing is left of what came before").toBe(true);
     const peers = [];
     for (let peer = 0; peer < PEERS; peer++) peers.push(await broker.connect());
     for (const { connection } of peers) {
@@ -52,7 +61,6 @@ for (const [what, { count, api, request }] of Object.entries(asks)) {
     } while (after !== null);
     expect(seen).toHaveLength(20);
     for (const { connection } of peers) connection.resume();
-    const isDrained = () => (broker.metrics.values.get("unsent_bytes") ?? 0) < 16 * KiB;
     expect(await broker.world.runUntil(isDrained, broker.world.nowMs + 300_000), "everybody is answered").toBe(true);
     expect(broker.fatal).toEqual([]);
   }, 120_000);

@@ -87,6 +87,54 @@ describe("ottla topic alter", () => {
     expect(settings.stdout).toMatch(/\nt\tsegment\.bytes\t\d+\tstart-up\tany time\n/);
   });
 
+  it("trim deletes the oldest records, where cleanup.policy lets it; words stay words", async () => {
+    await cluster.run(["topic", "create", "short", "-P", "2", "-c", "message.timestamp.type=logappendtime"]);
+    for (const partition of ["0", "1"])
+      await cluster.run(["produce", "short", "-p", partition], { input: "a\nb\nc\nd\ne\n" });
+    const trim = (...args: string[]) => cluster.run(["topic", "trim", "short", ...args]);
+    const missing = await trim("--yes");
+    expect(missing).toMatchObject({ code: 2 });
+    expect(missing.stderr).toMatch(
+      /^error\[USAGE\]: --before is missing: .*\nhint: it takes an offset, .*; end deletes all/,
+    );
+    expect((await trim("--before", "-0")).stderr).toContain("this deletes all records (the last 0 stay) of short");
+    const unsure = await trim("--before", "end");
+    expect(unsure).toMatchObject({ code: 6 });
+    expect(unsure.stderr).toMatch(
+      /^error\[NOT_CONFIRMED\]: this deletes all records of short, for good\nhint: add --yes/,
+    );
+    expect(await trim("--before", "start", "--yes")).toMatchObject({ code: 2 });
+    expect(await trim("--before", "2", "-P", "1", "--yes")).toMatchObject({
+      code: 0,
+      stdout: "TOPIC\tPARTITION\tSTART\tRESULT\nshort\t1\t2\ttrimmed\n",
+    });
+    expect((await cluster.run(["consume", "short", "-P", "1", "-o", "start", "-e"])).stdout).toBe("c\nd\ne\n");
+    expect(json(await trim("--before", "-1", "--yes", "--json"))).toMatchObject({
+      _command: "topic.trim",
+      partitions: [
+        { partition: 0, startOffset: 4, error: null },
+        { partition: 1, startOffset: 4 },
+      ],
+    });
+    const beyond = await trim("--before", "99", "--yes");
+    expect(beyond).toMatchObject({ code: 1 });
+    expect(beyond.stderr).toMatch(
+      /^error\[OFFSET_OUT_OF_RANGE\]: offset 99 cannot be the first of short-0: 4 \(its start\) to \d \(its end\) can be; offset 99 .* short-1: 4 .*\nhint: give --before one of/,
+    );
+    expect(beyond.stderr).not.toContain("consume");
+    expect(await trim("--before", "@now", "--yes")).toMatchObject({ code: 0 });
+    await cluster.run(["topic", "alter", "short", "-c", "cleanup.policy=compact"]);
+    expect((await cluster.run(["topic", "describe", "short", "--linearizable"])).stderr).toContain(
+      "cleanup.policy=compact message.timestamp.type=LogAppendTime",
+    );
+    const kept = await trim("--before", "end", "--yes");
+    expect(kept).toMatchObject({ code: 2 });
+    expect(kept.stderr).toMatch(
+      /^error\[POLICY_VIOLATION\]: cleanup\.policy of short has no delete\nhint: records are/,
+    );
+    expect(await cluster.run(["topic", "trim", "nosuch", "--before", "end", "--yes"])).toMatchObject({ code: 4 });
+  });
+
   it("refuses with codes: all of the changes or none", async () => {
     await cluster.run(["topic", "create", "whole", "-P", "1"]);
     const refusals: [string[], RegExp, number][] = [
@@ -162,7 +210,7 @@ describe("ottla quorum", () => {
     }
     expect(status.code).toBe(10);
     expect(status.stderr).toContain("no leader");
-    const creating = await cluster.run(["topic", "create", "never", "-b", survivor, "--timeout", "3s"]);
+    const creating = await cluster.run(["topic", "create", "never", "-b", survivor, "--timeout", "10s"]);
     expect(creating.code).toBe(3);
     expect(creating.stderr).toMatch(
       /^error\[NOT_CONTROLLER\]: there is no controller now.*\nhint: .*ottla cluster health/m,

@@ -16,7 +16,7 @@ import {
   type TestCluster,
 } from "./support.ts";
 
-const SHORT = ["--duration", "600ms", "--warm-up", "200ms", "--clients", "2"];
+const SHORT = ["--duration", "400ms", "--warm-up", "100ms", "--clients", "2"];
 const TIMEOUT_MS = 90_000;
 
 let cluster: TestCluster;
@@ -71,7 +71,7 @@ describe("ottla bench against brokers of its own", () => {
       { timeoutMs: TIMEOUT_MS },
     );
     expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stderr).toMatch(/3 runs of 0\.6 s after 0\.2 s of warm-up: about \d+ s\n[^]*run 1\/3: produce acks=0\n/);
+    expect(stderr).toMatch(/3 runs of 0\.4 s after 0\.1 s of warm-up: about \d+ s\n[^]*run 1\/3: produce acks=0\n/);
     expect(stdout.split("\n").map((line) => line.split("\t")[0])).toEqual([
       "RUN",
       "produce acks=0",
@@ -103,7 +103,7 @@ describe("ottla bench against a running cluster", () => {
     expect(limits).toEqual({ rawDiskMBs: null, rawSocketMBs: null });
     const [run] = runs;
     expectPlausible(run);
-    expect(run.records).toBe(240);
+    expect(run.records).toBe(160);
     expect(run.labels).toMatchObject({ mode: "open", ratePerSecond: 400, clients: 2, connections: 3 });
     expect(run.driverLateMs?.max).toBeGreaterThan(0);
     // Its topic is gone.
@@ -141,8 +141,8 @@ describe("ottla bench against a running cluster", () => {
     const { runs } = await benchResult(["e2e", ...args]);
     for (const run of runs) {
       expectPlausible(run);
-      expect(run.records).toBe(180);
-      expect(run.remarks.join()).toMatch(/240 records acknowledged, 0 lost, 0 read twice, 0 out of order/);
+      expect(run.records).toBe(120);
+      expect(run.remarks.join()).toMatch(/150 records acknowledged, 0 lost, 0 read twice, 0 out of order/);
     }
   });
 
@@ -186,7 +186,7 @@ describe("ottla bench against a running cluster", () => {
     const child = start(["-b", cluster.address, "bench", "produce", ...args, "--out", file("cut.json")]);
     const ended = collect(child, TIMEOUT_MS);
     await outputMatching(child, "stderr", /measuring/);
-    await delay(1500);
+    await delay(500);
     child.kill("SIGINT");
     const { code, stdout, stderr } = await ended;
     expect(code).toBe(130);

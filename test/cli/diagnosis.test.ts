@@ -102,6 +102,22 @@ describe("a quorum of three", () => {
     expect(diagnosis.voters).toEqual({ total: 3, up: 2 });
   });
 
+  it("a voter whose old disk still votes counts twice and is there once, whether it runs or not", () => {
+    const voters = [1, 2, 3, 3].map((nodeId) => voter(nodeId));
+    const [first, second, third] = [up(1, "controller", { voters }), up(2, "follower"), up(3, "follower")];
+    const diagnosis = diagnose(seen([first, second, third]));
+    expect(brief(diagnosis)).toEqual({ condition: "degraded", codes: ["VOTER_DISK_REPLACED 3"] });
+    expect(diagnosis.findings[0]?.hint).toBe("ottla quorum replace 3 once more: it goes on where it stopped");
+    expect(diagnosis.voters).toEqual({ total: 4, up: 3 });
+    expect(diagnose(seen([first, gone(2), third])).condition).toBe("no-quorum");
+    const down = diagnose(seen([first, second, gone(3)]));
+    expect([down.condition, down.voters]).toEqual(["no-quorum", { total: 4, up: 2 }]);
+    expect(down.findings[0]?.message).toBe("no quorum: 2 of 4 voters up, missing node 3");
+    // Wiped again: its third disk votes not at all, and one word is enough.
+    const again = diagnose(seen([first, second, up(3, "observer")]));
+    expect(again.findings.filter(({ code }) => code === "VOTER_DISK_REPLACED")).toHaveLength(1);
+  });
+
   it("a voter whose address nobody here knows counts when the others reach it", () => {
     expect(diagnose(seen([up(1, "controller"), up(2, "follower")])).voters).toEqual({ total: 3, up: 3 });
     const alone = [up(1, "controller", { reachable: [1, 2] }), up(2, "follower", { reachable: [1, 2] })];

@@ -7,12 +7,12 @@ import { alignedTable, failureText, tabbedTable } from "../../src/cli/output.ts"
 import { readable } from "../../src/cli/log-tail.ts";
 import { type RemarkStyle, stderrLogger } from "../../src/cli/client.ts";
 import { UsageError } from "../../src/cli/values.ts";
-import { brokerConfigSchema } from "../../src/model/config.ts";
+import { brokerConfigOf } from "../../src/model/config.ts";
 import { type ErrorName, OttlaError } from "../../src/model/errors.ts";
 import { EXIT } from "../../src/model/exit-codes.ts";
 import { TransportError } from "../../src/ports/transport.ts";
 
-const config = brokerConfigSchema.parse({ "node.id": 1, "data.dir": "/d" });
+const config = brokerConfigOf({ "node.id": 1, "data.dir": "/d" });
 
 describe("failureOf", () => {
   const codes: [ErrorName, number][] = [

@@ -181,6 +181,36 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
     expect((await ok("cluster", "health")).stdout).toMatch(/^healthy\n/);
   });
 
+  it("a replacement that is cut short between its steps leaves four voters: health says so, and the same command ends it", async () => {
+    await end(3, "SIGKILL");
+    rmSync(dirOf(3), { recursive: true });
+    await startServer(3, listed());
+    // Stopped, it cannot catch up: the command's time is over while its new disk is no voter yet. It becomes one by itself afterwards, unless the
+    // leader has never heard of that disk and takes it out again: it asks each second, so that it has by the next time.
+    const isCutShort = async () => {
+      nodes.get(3)?.kill("SIGSTOP");
+      const late = await run("quorum", "replace", "3", "--timeout", "2s");
+      nodes.get(3)?.kill("SIGCONT");
+      expect([late.code, late.stderr]).toEqual([3, expect.stringMatching(/^error\[REQUEST_TIMED_OUT\]: /)]);
+      const voters = expect.poll(votersOf, { timeout: 10_000 }).toEqual([1, 2, 3, 3]);
+      return voters.then(
+        () => true,
+        () => false,
+      );
+    };
+    await expect.poll(isCutShort, { timeout: 60_000 }).toBe(true);
+    const health = await run("cluster", "health");
+    expect([health.code, health.stdout]).toEqual([10, expect.stringContaining("ottla quorum replace 3 once more")]);
+    expect(health.stdout).toContain("node 3 votes on its new disk, and the one before still is a voter");
+    expect((await ok("quorum", "replace", "3")).stdout).toBe("3\tvotes on its new disk\n");
+    expect(await votersOf()).toEqual([1, 2, 3]);
+    expect((await ok("cluster", "health", "--wait")).stdout).toMatch(/^healthy\n/);
+    // Once more is no harm: nothing is left to do, and it says so.
+    const again = await run("quorum", "replace", "3");
+    expect([again.code, again.stderr]).toEqual([1, expect.stringMatching(/^error\[DUPLICATE_VOTER\]: /)]);
+    expect(await votersOf()).toEqual([1, 2, 3]);
+  });
+
   it("a new cluster is at the newest metadata.version already, and status says so", async () => {
     expect((await ok("quorum", "status")).stderr).toContain("metadata.version 2 (node");
     expect((await ok("quorum", "upgrade")).stdout).toBe("metadata.version is 2 already\n");

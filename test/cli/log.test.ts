@@ -55,12 +55,30 @@ describe("log dump", () => {
     ]);
   });
 
+  it("prints what lies beside a segment, with the offsets of the log; damage is told", async () => {
+    const beside = copy();
+    const base = segment.slice(0, -".log".length).replace(/0{20}$/, "00000000000000000100");
+    const write = (suffix: string, bytes: readonly number[]): string => {
+      const path = join(beside, base + suffix);
+      writeFileSync(path, Uint8Array.from(bytes));
+      return path;
+    };
+    const index = await ottla(["log", "dump", write(".index", [0, 0, 0, 7, 0, 0, 4, 0])]);
+    expect(index).toMatchObject({ code: 0, stdout: "LAST\tPOSITION\n107\t1024\n", stderr: "1 row\n" });
+    const times = write(".timeindex", [0, 0, 1, 0x8b, 0xcf, 0xe5, 0x68, 0, 0, 0, 0, 9]);
+    expect((await ottla(["log", "dump", times])).stdout).toBe("TIMESTAMP\tLAST\n1700000000000\t109\n");
+    const json = JSON.parse((await ottla(["log", "dump", times, "--json"])).stdout) as unknown;
+    expect(json).toMatchObject({ _command: "log.dump", timestamp: 1_700_000_000_000, lastOffset: 109 });
+    expect(await ottla(["log", "dump", write(".index", [1, 2, 3])])).toMatchObject({ code: 1, stdout: "" });
+    expect(await ottla(["log", "dump", write(".ident", [1, 2, 3])])).toMatchObject({ code: 1, stdout: "" });
+    const verified = await ottla(["log", "verify", join(beside, `${base}.index`)]);
+    expect(verified).toMatchObject({ code: 2, stdout: "" });
+    expect(verified.stderr).toMatch(/it is checked with its segment, which is .*\.log\n/);
+  });
+
   it("takes segment files only, and says what it was given; no header before an error", async () => {
-    // A log as small as this one has none of its own.
-    writeFileSync(join(dir, segment.replace(".log", ".index")), "");
     const cases: [string, RegExp][] = [
       [dir, /it is a directory\nhint: log dump takes a segment file/],
-      [join(dir, segment.replace(".log", ".index")), /an offset index; its segment is .*\.log\n/],
       [join(dir, "superblock"), /no segment file\nhint: /],
     ];
     for (const [path, pattern] of cases) {

@@ -19,7 +19,7 @@ interface Partition {
   readonly unknown: { readonly code: string } | null;
 }
 
-const SOON = { timeout: 30_000, interval: 200 };
+const SOON = { timeout: 30_000, interval: 500 };
 let cluster: TestCluster;
 const lines = ({ stdout }: RunResult) => stdout.split("\n").filter((line) => line !== "");
 

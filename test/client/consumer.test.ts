@@ -1,29 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { utf8Decode } from "../../src/base/bytes.ts";
-import type { ConsumedRecord, Consumer, ConsumerOptions } from "../../src/client/types.ts";
+import type { ConsumerOptions } from "../../src/client/types.ts";
 import type { OttlaError } from "../../src/model/errors.ts";
 import { RecordBatchBuilder } from "../../src/model/records.ts";
 import { API } from "../../src/wire/native/apis.ts";
-import { FakeBroker } from "./fake-broker.ts";
 import { createAbort } from "./abort.ts";
-import { createWorld, toyCodecs } from "./world.ts";
-
-async function setUp(partitionCount = 1) {
-  const world = createWorld();
-  const broker = await FakeBroker.start(world);
-  broker.createTopic("t", partitionCount);
-  const client = await world.connect();
-  const consume = (options: Partial<ConsumerOptions> = {}) => client.consumer({ topics: ["t"], ...options });
-  return { world, time: world.time, broker, client, consume };
-}
-
-const text = (record: ConsumedRecord) => utf8Decode(record.value ?? new Uint8Array());
-
-async function all(consumer: Consumer): Promise<string[]> {
-  const seen: string[] = [];
-  for await (const record of consumer) seen.push(text(record));
-  return seen;
-}
+import { all, setUp, text } from "./consuming.ts";
+import { toyCodecs } from "./world.ts";
 
 const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
   promise.then(

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { type Acks, type Client, type CompressionName, connect, type OttlaNode, startNode } from "../../src/index.ts";
 
 const ACKS: readonly Acks[] = [0, 1, "all"];
@@ -53,13 +53,18 @@ describe("client and node", () => {
         sent.push(value);
       }
     });
+    const ended = Promise.all(senders);
+    ended.catch(() => undefined);
+    onTestFinished(() => {
+      stop.now = true;
+    });
     await expect.poll(() => sent.length).toBeGreaterThan(200);
     await first.close();
     node = await startNode({ dataDir: join(directory, "node-1"), listeners: `ws://${first.address}` });
     const before = sent.length;
-    await expect.poll(() => sent.length, { timeout: 10_000 }).toBeGreaterThan(before + 200);
+    await expect.poll(() => sent.length).toBeGreaterThan(before + 200);
     stop.now = true;
-    await Promise.all(senders);
+    await ended;
     expect([...(await readAll(client, "t")).values()].sort()).toEqual(sent.sort());
     await client.close();
   });
@@ -167,6 +172,15 @@ describe("client and node", () => {
     await late;
     expect(values).toEqual(["before", "after"]);
     await client.close();
+  });
+
+  it("a client that is connected beside the node's close ends with it", async () => {
+    const { node: running } = await start();
+    const connecting = running.connect();
+    const refused = expect(connecting).rejects.toMatchObject({ code: "CLOSED" });
+    await running.close();
+    await refused;
+    await expect(running.connect()).rejects.toMatchObject({ code: "CLOSED" });
   });
 
   it("deletes a topic and frees its name", async () => {

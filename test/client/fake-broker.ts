@@ -60,6 +60,7 @@ export interface FakeTopic {
   topicId: TopicId;
   isDeleting: boolean;
   maxMessageBytes: number;
+  configs?: Record<string, string>;
   partitions: FakePartition[];
 }
 
@@ -90,6 +91,8 @@ export class FakeBroker {
     undefined;
   /** It has just begun to lead: it tells no end. */
   isEndUnknown = false;
+  /** An error for a partition whose records are to be deleted. */
+  onTrim: (entry: { partition: number; offset: number }) => ErrorName | undefined = () => undefined;
   /** An error for a fetched partition. */
   onFetch: (entry: { topic: string; partition: number; offset: number }) => ErrorName | "cut" | undefined = () =>
     undefined;
@@ -102,6 +105,7 @@ export class FakeBroker {
   /** Handed out so far; of the first broker. */
   producerIds = 0;
   readonly named = new Map<string, InitProducerIdResponse>();
+  initDelayMs = 0;
   initProducerError: () => ErrorName | undefined = () => undefined;
   createTopicsError: ErrorName | undefined;
   helloError: ErrorName | undefined;
@@ -270,6 +274,8 @@ export class FakeBroker {
       return this.#listOffsets(connection, request as OneOf<typeof API.LIST_OFFSETS>);
     if (header.api === API.DESCRIBE_PARTITIONS)
       return this.#answer(connection, header, this.#partitions(request as OneOf<typeof API.DESCRIBE_PARTITIONS>));
+    if (header.api === API.DELETE_RECORDS)
+      return this.#answer(connection, header, this.#trim(request as OneOf<typeof API.DELETE_RECORDS>));
     if (header.api === API.CREATE_TOPICS) return this.#create(connection, request as OneOf<typeof API.CREATE_TOPICS>);
     if (header.api === API.DELETE_TOPICS) return this.#delete(connection, request as OneOf<typeof API.DELETE_TOPICS>);
     const { api, version, correlationId } = header;
@@ -322,7 +328,7 @@ export class FakeBroker {
       topicId: topic?.topicId ?? EMPTY_TOPIC_ID,
       isDeleting: topic?.isDeleting ?? false,
       maxMessageBytes: topic?.maxMessageBytes ?? 0,
-      configs: [],
+      configs: Object.entries(topic?.configs ?? {}).map(([key, value]) => ({ key, value })),
       partitions: (topic?.partitions ?? []).map((partition, index) => ({
         index,
         error: partition.error ?? ("NONE" as const),
@@ -340,6 +346,18 @@ export class FakeBroker {
 
   #partitions({ request }: OneOf<typeof API.DESCRIBE_PARTITIONS>): DescribePartitionsResponse {
     return { entries: request.entries.map(({ topicId, partition }) => this.#progress(topicId, partition)) };
+  }
+
+  #trim({ request }: OneOf<typeof API.DELETE_RECORDS>): ApiTypes[typeof API.DELETE_RECORDS]["response"] {
+    const entries = request.entries.map(({ topicId, partition: index, offset }) => {
+      const partition = this.#find(topicId, index)?.partition;
+      const error = this.onTrim({ partition: index, offset });
+      if (partition === undefined || !this.#leads(partition) || error !== undefined)
+        return { error: error ?? "NOT_LEADER_OR_FOLLOWER", message: null, lowWatermark: -1 };
+      partition.startOffset = Math.max(partition.startOffset, offset);
+      return { error: "NONE" as const, message: null, lowWatermark: partition.startOffset };
+    });
+    return { entries };
   }
 
   #progress(topicId: string, index: number): DescribePartitionsResponse["entries"][number] {
@@ -434,7 +452,9 @@ export class FakeBroker {
       return connection.send(
         encodeResponse({ api, version, correlationId, more: false, error, message: null }, null, []),
       );
-    this.#answer(connection, header, this.#grant(request));
+    const granted = this.#grant(request);
+    if (this.initDelayMs === 0) return this.#answer(connection, header, granted);
+    this.world.time.timers.after(this.initDelayMs, () => this.#answer(connection, header, granted));
   }
 
   #grant({ name }: InitProducerIdRequest): InitProducerIdResponse {
@@ -472,7 +492,7 @@ export class FakeBroker {
         index,
         error: error ?? "NONE",
         leaderEpoch: 1,
-        logStartOffset: 0,
+        logStartOffset: found?.partition.startOffset ?? 0,
         highWatermark: this.isEndUnknown ? -1 : (found?.partition.highWatermark ?? end),
         lastStableOffset: this.isEndUnknown ? -1 : end,
         body: body === undefined ? -1 : bodies.length - 1,

@@ -51,6 +51,16 @@ describe("metadata that does not go back", () => {
     expect(await time.until(errorOf(admin.describeTopic("t")))).toMatchObject({ code: "UNKNOWN_TOPIC_OR_PARTITION" });
   });
 
+  it("of what was gone and may have been made anew the controller is asked where all others know less than that", async () => {
+    const { cluster, time, admin } = await setUp();
+    cluster.create("t");
+    await time.until(admin.describeTopic("t"));
+    await time.until(admin.deleteTopic("t", { wait: true }));
+    const second = cluster.create("t");
+    for (const node of cluster.nodes) node.knownEnd = 1;
+    expect((await time.until(admin.describeTopic("t"), 5_000)).topicId).toBe(second);
+  });
+
   it("of topics never heard of even an old answer is something", async () => {
     const { cluster, time, admin } = await setUp();
     cluster.create("a");

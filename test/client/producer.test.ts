@@ -22,6 +22,38 @@ const failure = (promise: Promise<unknown>): Promise<OttlaError> =>
     (error: OttlaError) => error,
   );
 
+describe("producer: compacted topics", () => {
+  it.each(["compact", "compact,delete", "delete,compact"])("%s takes no record without a key", async (policy) => {
+    const { time, broker, client } = await setUp();
+    const topic = broker.topics.get("t");
+    if (topic !== undefined) topic.configs = { "cleanup.policy": policy };
+    const producer = client.producer({ lingerMs: 0, compression: "gzip" });
+    const refused = { code: "INVALID_RECORD", outcome: "not appended", hint: "give each record a key (CLI: -K :)" };
+    // Before the metadata are there, and after.
+    expect(await failure(time.until(producer.send("t", { value: "a" })))).toMatchObject(refused);
+    expect(await failure(time.until(producer.send("t", { key: null, value: "a" })))).toMatchObject(refused);
+    expect(() => producer.enqueue("t", { value: "a" })).toThrow(expect.objectContaining(refused));
+    expect(broker.of(API.PRODUCE)).toEqual([]);
+    await time.until(producer.send("t", { key: "", value: "an empty key is one" }));
+    await time.until(producer.send("t", { key: "k", value: null }));
+    await time.until(producer.flush());
+    expect(broker.values("t")).toEqual(["an empty key is one", ""]);
+  });
+
+  it("what the metadata say later counts from then on; other policies take any record", async () => {
+    const { time, broker, client } = await setUp();
+    const topic = broker.topics.get("t");
+    if (topic === undefined) throw new Error("no topic");
+    topic.configs = { "cleanup.policy": "delete" };
+    const producer = client.producer({ lingerMs: 0 });
+    await time.until(producer.send("t", { value: "a" }));
+    topic.configs = { "cleanup.policy": "compact" };
+    await time.until(client.admin().describeTopic("t"));
+    expect(await failure(time.until(producer.send("t", { value: "b" })))).toMatchObject({ code: "INVALID_RECORD" });
+    expect(broker.values("t")).toEqual(["a"]);
+  });
+});
+
 describe("producer: batching", () => {
   it("tells each send the offset of its record", async () => {
     const { time, broker, client } = await setUp();

@@ -6,7 +6,10 @@ import { type Client, connect, type OttlaError, type PartitionInfo } from "../..
 import { ensureBuilt } from "../cli/support.ts";
 
 const TOPICS = 200;
+const AT_ONCE = 20;
 const TIMEOUT_MS = 180_000;
+/** Each look asks for all partitions. */
+const LOOK_MS = 100;
 
 let cluster: LocalCluster;
 let client: Client;
@@ -41,7 +44,7 @@ async function until(what: string, holds: () => Promise<boolean>, limitMs = 60_0
   const startedMs = Date.now();
   while (!(await holds().catch(() => false))) {
     if (Date.now() - startedMs > limitMs) throw new Error(`not within ${limitMs} ms: ${what}`);
-    await new Promise((resolve) => void setTimeout(resolve, 10));
+    await new Promise((resolve) => void setTimeout(resolve, LOOK_MS));
   }
   return Date.now() - startedMs;
 }
@@ -108,7 +111,12 @@ describe("three nodes", () => {
     timeout: TIMEOUT_MS,
   }, async () => {
     const names = Array.from({ length: TOPICS }, (_, index) => `many-${index}`);
-    for (const name of names) await client.admin().createTopic(name, { partitions: 3, replicationFactor: 3 });
+    for (let at = 0; at < TOPICS; at += AT_ONCE)
+      await Promise.all(
+        names
+          .slice(at, at + AT_ONCE)
+          .map((name) => client.admin().createTopic(name, { partitions: 3, replicationFactor: 3 })),
+      );
     await until("first replicas lead", async () =>
       (await partitionsOf(null)).every(({ leader, replicas }) => leader === replicas[0]),
     );

@@ -1,11 +1,13 @@
 // What is published: no simulator, no tests, no planted bug that a switch could wake.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { spawnSync } from "node:child_process";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { stripMutants, stripTree } from "../../scripts/strip-mutants.ts";
-import { needsBuild, ROOT } from "./tree.ts";
+import { buildFiles, ENTRY_POINTS, SWITCHES } from "../../scripts/build.ts";
+import { stripMutants } from "../../scripts/strip-mutants.ts";
+import { filesUnder, needsBuild, read, ROOT } from "./tree.ts";
 
 let root = "";
 
@@ -34,41 +36,71 @@ describe("the package", { timeout: 120_000 }, () => {
     ).toEqual([]);
   });
 
-  it("has no planted bug after stripping, and still loads", (context) => {
-    needsBuild(context);
+  it("has no planted bug and no failpoint, nor what switches them on, and still loads", async () => {
     root = mkdtempSync(join(tmpdir(), "ottla-package-"));
-    cpSync(join(ROOT, "dist"), join(root, "dist"), { recursive: true });
-    rmSync(join(root, "dist/sim"), { recursive: true, force: true });
-    cpSync(join(ROOT, "package.json"), join(root, "package.json"));
+    const directory = join(root, "dist");
+    for (const name of ["package.json", "cluster.example.json"]) cpSync(join(ROOT, name), join(root, name));
     symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
-    expect(stripTree(join(root, "dist"))).toBeGreaterThan(0);
-    const left = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" })
-      .filter((path) => path.endsWith(".js"))
-      .filter((path) =>
-        /\b(mutant|failpoint)\(["'`]|base\/mutant/.test(readFileSync(join(root, "dist", path), "utf8")),
-      );
-    expect(left).toEqual([]);
+    await buildFiles({ directory, isPublished: false });
+    expect(withSwitches(directory).length).toBeGreaterThan(3);
+    const written = await buildFiles({ directory, isPublished: true });
+    expect(withSwitches(directory)).toEqual([]);
+    // Nothing of the build before is left.
+    expect(scriptsIn(directory)).toEqual(written.toSorted());
+    expect(SWITCHES.filter((name) => existsSync(join(directory, `${name}.js`)))).toEqual([]);
     const script = "const {connect, startNode} = await import('ottla'); console.log(typeof connect, typeof startNode)";
     const library = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd: root, encoding: "utf8" });
     expect(library).toMatchObject({ stdout: "function function\n", status: 0 });
-    const command = spawnSync(process.execPath, ["dist/cli/main.js", "--help"], { cwd: root, encoding: "utf8" });
-    expect(command).toMatchObject({ status: 0, stdout: expect.stringContaining("ottla") });
+    const command = spawnSync(process.execPath, ["dist/cli/main.js", "--version"], { cwd: root, encoding: "utf8" });
+    const { version } = JSON.parse(read("package.json")) as { readonly version: string };
+    expect(command).toMatchObject({ status: 0, stdout: `${version}\n` });
+  });
+
+  it("is built from the files that the layer check takes for beginnings, and from no part of the simulator", async () => {
+    const { forbidden } = createRequire(import.meta.url)("../../.dependency-cruiser.cjs") as LayerRules;
+    const beginnings = forbidden.find(({ name }) => name === "no-dead-modules")?.module?.pathNot ?? [];
+    const isBeginning = (path: string) =>
+      !path.startsWith("src/sim/") && beginnings.some((pattern) => new RegExp(pattern).test(path));
+    const found = filesUnder("src").filter(
+      (path) => path.endsWith(".ts") && !path.endsWith(".d.ts") && isBeginning(path),
+    );
+    const built = [...ENTRY_POINTS, ...SWITCHES.filter((name) => name !== "base/mutant")];
+    expect(built.map((name) => `src/${name}.ts`).toSorted()).toEqual(found.toSorted());
+    root = mkdtempSync(join(tmpdir(), "ottla-package-"));
+    await buildFiles({ directory: root, isPublished: false });
+    const texts = scriptsIn(root).map((path) => readFileSync(path, "utf8"));
+    // Each file of the sources is named above what came of it.
+    expect(texts.some((text) => text.includes("// src/cli/main.ts\n"))).toBe(true);
+    expect(texts.filter((text) => text.includes("// src/sim/"))).toEqual([]);
   });
 });
+
+interface LayerRules {
+  readonly forbidden: readonly { readonly name: string; readonly module?: { readonly pathNot: readonly string[] } }[];
+}
+
+const scriptsIn = (directory: string) =>
+  readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".js"))
+    .map((path) => join(directory, path))
+    .toSorted();
+
+const withSwitches = (directory: string) =>
+  scriptsIn(directory).filter((path) => /\b(mutant|failpoint)\(["'`]|activateMutants/.test(readFileSync(path, "utf8")));
 
 describe("stripping planted bugs", () => {
   it("replaces each call by false and drops the import", () => {
     const source = [
-      'import { mutant } from "../base/mutant.js";',
-      'import { assert } from "../base/assert.js";',
+      'import { mutant } from "../base/mutant.ts";',
+      'import { assert } from "../base/assert.ts";',
       'const limit = mutant("M2") ? 1 : 2;',
       'if (!mutant("D-11") && limit > 1) assert(true, "mutant(x)");',
       "",
     ].join("\n");
-    expect(stripMutants("a.js", source)).toBe(
+    expect(stripMutants("a.ts", source)).toBe(
       [
         "",
-        'import { assert } from "../base/assert.js";',
+        'import { assert } from "../base/assert.ts";',
         "const limit = false ? 1 : 2;",
         'if (!false && limit > 1) assert(true, "mutant(x)");',
         "",
@@ -78,17 +110,17 @@ describe("stripping planted bugs", () => {
 
   it("takes failpoints out; whoever asks to be told of them stays", () => {
     const source = [
-      'import { failpoint } from "../base/failpoint.js";',
-      'import { onFailpoint } from "../base/failpoint.js";',
+      'import { failpoint } from "../base/failpoint.ts";',
+      'import { onFailpoint } from "../base/failpoint.ts";',
       "await handle.datasync();",
       'failpoint("journal-synced");',
       "onFailpoint(null);",
       "",
     ].join("\n");
-    expect(stripMutants("a.js", source)).toBe(
+    expect(stripMutants("a.ts", source)).toBe(
       [
         "",
-        'import { onFailpoint } from "../base/failpoint.js";',
+        'import { onFailpoint } from "../base/failpoint.ts";',
         "await handle.datasync();",
         "undefined;",
         "onFailpoint(null);",
@@ -98,12 +130,12 @@ describe("stripping planted bugs", () => {
   });
 
   it.each([
-    ["an id that is not a literal", 'import { mutant } from "../base/mutant.js";\nif (mutant(id)) run();\n'],
-    ["the switch handed on", 'import { mutant } from "../base/mutant.js";\nrun(mutant);\n'],
-    ["a failpoint beside another import", 'import { failpoint, onFailpoint } from "./failpoint.js";\nrun();\n', 1],
-    ["a failpoint handed on", 'import { failpoint } from "../base/failpoint.js";\nrun(failpoint);\n'],
-    ["two arguments", 'import { mutant } from "../base/mutant.js";\nmutant("M2", 1);\n'],
+    ["an id that is not a literal", 'import { mutant } from "../base/mutant.ts";\nif (mutant(id)) run();\n'],
+    ["the switch handed on", 'import { mutant } from "../base/mutant.ts";\nrun(mutant);\n'],
+    ["a failpoint beside another import", 'import { failpoint, onFailpoint } from "./failpoint.ts";\nrun();\n', 1],
+    ["a failpoint handed on", 'import { failpoint } from "../base/failpoint.ts";\nrun(failpoint);\n'],
+    ["two arguments", 'import { mutant } from "../base/mutant.ts";\nmutant("M2", 1);\n'],
   ])("refuses %s", (_what, source, line = 2) => {
-    expect(() => stripMutants("a.js", source)).toThrow(new RegExp(`^a\\.js:${line}: `));
+    expect(() => stripMutants("a.ts", source)).toThrow(new RegExp(`^a\\.ts:${line}: `));
   });
 });

@@ -62,7 +62,15 @@ describe("README.md", () => {
       skipUnless(context, !free.includes(false), `one of the ports ${README_PORTS.join(", ")} is taken here`);
       for (const notice of notices) console.log(notice);
       const configs = ["base", "build", "core", "node"].map((name) => `tsconfig.${name}.json`);
-      root = copyOf(["package.json", "README.md", "cluster.example.json", "src", "dist", ...configs]);
+      root = copyOf([
+        "package.json",
+        "README.md",
+        "cluster.example.json",
+        "src",
+        "dist",
+        "scripts/build.ts",
+        ...configs,
+      ]);
       plant(root, ".bin/ottla", `#!/bin/sh\nexec "${process.execPath}" "${root}/dist/cli/main.js" "$@"\n`);
       chmodSync(join(root, ".bin/ottla"), 0o755);
       const { code, output } = await shell(script);

@@ -214,7 +214,19 @@ describe("elections by an operator (R-60, R-61)", () => {
       isDamaged: () => true,
     });
     expect(verdicts[0]?.message).toBe(
-      "a-0: node 1 is damaged, node 2 is damaged. No intact replica is left: ottla log dump on a stopped node shows what can still be read of it; then delete the topic",
+      "a-0: node 1 is damaged, node 2 is damaged. All replicas of a-0 are damaged. Bring back a disk with a good copy, or delete the topic; ottla log dump on a stopped node shows what can still be read of it",
+    );
+  });
+
+  test("of a partition whose only replica is damaged, too: what of it cannot be served", () => {
+    const history = replicated([1]);
+    history.fence(1);
+    history.take(history.wishDamage(1, "a", 0));
+    history.unfence(1);
+    const partitions = [{ topicId: history.topic("a").topicId, partition: 0 }];
+    const wish = { kind: "unclean", partitions, nodeId: null, isDamaged: () => true } as const;
+    expect(decideElections(history.image, wish).verdicts[0]?.message).toMatch(
+      /^a-0: node 1 is damaged\. The only replica of a-0 is damaged: the data from the damaged segment on cannot be served\. Bring back/,
     );
   });
 

@@ -138,6 +138,8 @@ describe("what a producer may append", () => {
         producerId: 7,
         producerEpoch: 2,
         batches: [{ baseSequence: 8, baseOffset: 2, lastOffset: 2, crc: contentOf(7, 2, 8) }],
+        carriedOffset: -1,
+        carriedMs: -1,
       },
     ]);
   });
@@ -264,8 +266,9 @@ describe("as bytes", () => {
       copy.set(values, at);
       return ProducerTable.decode(copy, 8);
     };
-    // Of too many; with a forgotten id below -1, or beyond what a number can hold.
-    expect(changed(8, [0xff])).toBeUndefined();
+    // Of too many; with a forgotten id below -1, or beyond what a number can hold; told nowhere.
+    expect(changed(16, [0xff])).toBeUndefined();
+    expect(changed(8, [0xfe])).toBeUndefined();
     expect(changed(7, [0xfe])).toBeUndefined();
     expect(changed(0, [0x7f])).toBeUndefined();
   });

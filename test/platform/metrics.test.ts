@@ -1,4 +1,5 @@
 // Metrics in Prometheus' text format, with the prefix, one family per name.
+import { collectDefaultMetrics, Registry } from "prom-client";
 import { describe, expect, it } from "vitest";
 import { AssertionFailure } from "../../src/base/assert.ts";
 import { createMetrics } from "../../src/platform/metrics.ts";
@@ -47,5 +48,29 @@ describe("metrics", () => {
     const text = await createMetrics().render();
     expect(text).toMatch(/ottla_process_resident_memory_bytes \d+/);
     expect(text).toMatch(/ottla_nodejs_eventloop_lag_seconds /);
+  });
+
+  it("of the process have the names and kinds of prom-client's own", async () => {
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry, prefix: "ottla_" });
+    const kindsIn = (text: string) =>
+      text
+        .split("\n")
+        .filter((line) => line.startsWith("# TYPE "))
+        .sort();
+    const kinds = kindsIn(await registry.metrics());
+    expect(kinds.length).toBeGreaterThan(20);
+    expect(kindsIn(await createMetrics().render())).toEqual(kinds);
+  });
+
+  it("count the CPU time of the process, more at each look", async () => {
+    const metrics = createMetrics();
+    const secondsNow = async () => Number(/ottla_process_cpu_seconds_total ([\d.]+)/.exec(await metrics.render())?.[1]);
+    const before = await secondsNow();
+    const { user, system } = process.cpuUsage();
+    expect(before).toBeGreaterThan(0);
+    const after = await secondsNow();
+    expect(after).toBeGreaterThanOrEqual((user + system) / 1e6);
+    expect(after).toBeGreaterThanOrEqual(before);
   });
 });

@@ -1,7 +1,9 @@
 // The WebSocket transport over real loopback sockets.
 import { spawn } from "node:child_process";
+import { IncomingMessage } from "node:http";
 import { connect as connectTcp, createServer } from "node:net";
 import type { Socket } from "node:net";
+import { queryObjects } from "node:v8";
 import { afterEach, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { createWebSocketTransport, isBufferutilLoaded } from "../../src/platform/websocket.ts";
@@ -117,6 +119,17 @@ function pattern(length: number, seed: number): Uint8Array {
   for (let index = 0; index < length; index++) bytes[index] = (index * 31 + (index >> 8) + seed) & 0xff;
   return bytes;
 }
+
+/** Those that the collector cannot take. */
+const requestsInMemory = (): number => queryObjects(IncomingMessage, { format: "count" });
+
+it("a connection does not keep its upgrade request", async () => {
+  const ground = await listen();
+  const before = requestsInMemory();
+  for (let count = 0; count < 20; count++) await connect(ground.listener.address);
+  await until(() => ground.accepted.length === 20, "all accepted");
+  await until(() => requestsInMemory() <= before + 2, "their requests are gone");
+});
 
 describe("messages", () => {
   it("D-27: go both ways whole and in order, the empty one and large ones included", async () => {

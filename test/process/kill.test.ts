@@ -6,7 +6,7 @@ import { ensureBuilt } from "../cli/support.ts";
 import { KillWorld, Load, PARTITIONS } from "./load.ts";
 
 /** Of each acks level. Nights may ask for more. */
-const KILLS = Number(process.env["OTTLA_KILLS"] ?? 4);
+const KILLS = Number(process.env["OTTLA_KILLS"] ?? 3);
 
 let world: KillWorld;
 beforeAll(ensureBuilt);

@@ -1,6 +1,6 @@
-import { cpuUsage } from "node:process";
 import { describe, expect, it } from "vitest";
 import { NAMED_RAFT_STATES, runRaftSeed } from "../../src/sim/raft/run-raft-seed.ts";
+import { simulatedPerSecond } from "../speed.ts";
 
 const SEEDS = Array.from({ length: 30 }, (_, at) => at + 1);
 
@@ -27,14 +27,7 @@ describe("the simulator of the core alone", () => {
   });
 
   it("does more than 500 simulated seconds in a second of computing", () => {
-    let fastest = 0;
-    for (const first of [101, 111, 121]) {
-      const before = cpuUsage();
-      let simulatedMs = 0;
-      for (let seed = first; seed < first + 10; seed++) simulatedMs += runRaftSeed(seed).simulatedMs;
-      const { user, system } = cpuUsage(before);
-      fastest = Math.max(fastest, (simulatedMs * 1000) / (user + system));
-    }
+    const fastest = simulatedPerSecond((seed) => runRaftSeed(seed).simulatedMs, [101, 111, 121], 10);
     console.log(`${Math.round(fastest)} simulated s a second`);
     expect(fastest).toBeGreaterThan(500);
   });

@@ -18,9 +18,12 @@ import type {
 export const SELF = 1 as NodeId;
 export const LAG_MAX_MS = 3_000;
 export const BACKOFF_MS = 1_000;
+export const EXPIRATION_MS = 60_000;
 /** Broker epoch of node n. */
 export const brokerEpochOf = (node: number): number => 100 + node;
 
+/** Of a batch whose content is known (B-10). */
+const CRC = 5;
 export const NO_SEQUENCE = { producerId: -1, producerEpoch: -1, baseSequence: -1, crc: 0, isResent: false };
 
 type Effect = PartitionEffect<string, string>;
@@ -70,7 +73,7 @@ export function fetchedBatch(base: number, last: number, epoch: number, sequence
 export type Sequence = readonly [producerId: number, producerEpoch: number, baseSequence: number, crc?: number];
 
 export function sequencedBatch(baseOffset: number, lastOffset: number, sequence: Sequence): SequencedBatch {
-  const [producerId, producerEpoch, baseSequence, crc = 0] = sequence;
+  const [producerId, producerEpoch, baseSequence, crc = CRC] = sequence;
   return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset, crc };
 }
 
@@ -114,7 +117,8 @@ export class Bench {
   readonly waiting = new Map<string, WaitingProduce<string>>();
 
   constructor(self: number = SELF) {
-    this.core = new PartitionCore({ self: self as NodeId, lagMaxMs: LAG_MAX_MS, backoffMs: BACKOFF_MS });
+    const times = { lagMaxMs: LAG_MAX_MS, backoffMs: BACKOFF_MS, producerExpirationMs: EXPIRATION_MS };
+    this.core = new PartitionCore({ self: self as NodeId, ...times });
   }
 
   step(event: Event): string[] {
@@ -160,7 +164,7 @@ export class Bench {
 
   /** With acks=all, of a producer with an id. */
   send(token: string, recordCount: number, sequence: Sequence, acks: RequiredAcks = -1, isResent = false): string[] {
-    const [producerId, producerEpoch, baseSequence, crc = 0] = sequence;
+    const [producerId, producerEpoch, baseSequence, crc = CRC] = sequence;
     const known = { producerId, producerEpoch, baseSequence, crc, isResent };
     return this.step({ ...known, kind: "produce", token, recordCount, acks, leaderEpoch: -1 });
   }
@@ -206,8 +210,12 @@ export class Bench {
     });
   }
 
-  report(follower: number, durableEnd: number, options: Omit<FetchOptions, "last" | "isAdded"> = {}): string[] {
-    const { brokerEpoch = brokerEpochOf(follower), session = 1, epoch = this.core.leaderEpoch } = options;
+  report(
+    follower: number,
+    durableEnd: number,
+    options: Omit<FetchOptions, "last" | "isAdded"> & { readonly start?: number } = {},
+  ): string[] {
+    const { brokerEpoch = brokerEpochOf(follower), session = 1, epoch = this.core.leaderEpoch, start = 0 } = options;
     return this.step({
       kind: "durable-report",
       follower: follower as NodeId,
@@ -215,6 +223,7 @@ export class Bench {
       sessionId: session,
       leaderEpoch: epoch,
       durableEnd: durableEnd as Offset,
+      startOffset: start,
       eligible: this.eligible,
       nowMs: this.nowMs,
     });
@@ -258,6 +267,15 @@ export class Bench {
     return this.step({ kind: "truncated", ends: endsAt(end, truncations), epochs });
   }
 
+  carry(to: number, options: { readonly wallMs?: number; readonly mayExpire?: boolean } = {}): string[] {
+    const { wallMs = 1_000, mayExpire = true } = options;
+    return this.step({ kind: "carry-producers", toOffset: to as Offset, wallMs, mayExpire });
+  }
+
+  raiseStart(to: number): string[] {
+    return this.step({ kind: "raise-start", toOffset: to as Offset });
+  }
+
   tick(afterMs = 0): string[] {
     this.nowMs += afterMs;
     return this.step({ kind: "tick", eligible: this.eligible, nowMs: this.nowMs });
@@ -276,6 +294,13 @@ export function lineOf(effect: Effect): string {
       return `hw ${effect.highWatermark}`;
     case "append-fetched":
       return `append-fetched ${effect.batches.map(({ body }) => body).join(" ")}`;
+    case "append-told": {
+      const { told, baseOffset, leaderEpoch } = effect;
+      const ids = told.producers.map(({ producerId }) => producerId).join(" ");
+      return `append ${told.kind} ${ids} [${baseOffset}] epoch ${leaderEpoch}`;
+    }
+    case "log-start":
+      return `log-start ${effect.startOffset}`;
     case "truncate":
       return `truncate ${effect.toOffset}`;
     case "restart-log":
@@ -283,7 +308,7 @@ export function lineOf(effect: Effect): string {
     case "fetch":
       return `fetch ${effect.fetchOffset} last ${effect.lastFetchedEpoch} of node ${effect.leaderId} epoch ${effect.leaderEpoch}${effect.isFirst ? " first" : ""}`;
     case "report":
-      return `report ${effect.durableEnd} epoch ${effect.leaderEpoch}`;
+      return `report ${effect.durableEnd} epoch ${effect.leaderEpoch}${effect.startOffset > 0 ? ` start ${effect.startOffset}` : ""}`;
     case "propose-isr": {
       const members = effect.isr.map(({ nodeId, brokerEpoch }) => `${nodeId}@${brokerEpoch}`).join(" ");
       return `propose ${members} in ${effect.leaderEpoch}/${effect.partitionEpoch}${effect.wantsMove ? " move" : ""}`;

@@ -84,6 +84,29 @@ describe("the high watermark", () => {
     expect(bench.deadline("b")).toEqual(["answer b REQUEST_TIMED_OUT unknown -"]);
   });
 
+  test("D-26: who gives up is not kept for as long as nothing is committed; who waits is answered in the order of the log", () => {
+    const bench = leader(PAIR);
+    bench.send("original", 1, [7, 0, 0]);
+    bench.produce("patient", -1);
+    const answered: string[] = [];
+    for (let round = 0; round < 1_000; round++) {
+      bench.produce(`all ${round}`, -1);
+      bench.produce(`one ${round}`, 1);
+      bench.send(`again ${round}`, 1, [7, 0, 0]);
+      for (const name of ["all", "one", "again"]) answered.push(...bench.deadline(`${name} ${round}`));
+    }
+    expect(answered).toHaveLength(3_000);
+    expect(bench.core.waitingCount).toBeLessThan(10);
+    bench.produce("late", -1);
+    bench.send("again", 1, [7, 0, 0]);
+    const { endOffset } = bench.core;
+    bench.durable(endOffset);
+    const told = bench.holds(2, endOffset).filter((line) => line.startsWith("answer"));
+    const places = [`original NONE appended 0`, `patient NONE appended 1`, `late NONE appended ${endOffset - 1}`];
+    expect(told).toEqual([...places, "again NONE appended 0"].map((line) => `answer ${line}`));
+    expect(bench.core.waitingCount).toBe(0);
+  });
+
   test("R-36, D-3: a new leader epoch forgets what every follower was credited with", () => {
     const bench = leader({ ...PAIR, end: 4 });
     bench.holds(2, 4);

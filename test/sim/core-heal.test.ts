@@ -6,6 +6,7 @@ import { foundingState, type RaftNode } from "../../src/raft/raft-node.ts";
 import type { Configuration, ReplicaId } from "../../src/raft/types.ts";
 import { SimCluster } from "../../src/sim/cluster.ts";
 import { chooseCore, cutOffTheRest } from "../../src/sim/core-heal.ts";
+import { DiskImage } from "../../src/sim/disk-image.ts";
 import { SimNetwork } from "../../src/sim/network.ts";
 import { QuorumWatch } from "../../src/sim/quorum-watch.ts";
 import { ReplicaWatch } from "../../src/sim/replicas/replica-watch.ts";
@@ -24,7 +25,8 @@ function clusterOf(founders: Configuration, observers = 0) {
   const watch = new QuorumWatch({ world, onViolation: () => undefined });
   const swarm = { ...drawn, cluster: { voters: founders.voters.length, observers } };
   const record = (): void => undefined;
-  const replicas = new ReplicaWatch({ world, onViolation: () => undefined, record });
+  const life = { codecs: host.codecs, imageOf: () => new DiskImage(), hasTrueClocks: true };
+  const replicas = new ReplicaWatch({ world, onViolation: () => undefined, record, life });
   const parts = { world, host, network, codecs: host.codecs, watch, replicas, record, onDown: () => undefined };
   const cluster = new SimCluster(parts, swarm);
   const goesBy = (node: number, configuration: Configuration): void => {

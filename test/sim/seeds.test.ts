@@ -1,13 +1,11 @@
-// Whole clusters under faults: a few seeds, the ones that failed once, and the alarms themselves.
+// Whole clusters under faults: a few seeds, and the ones that failed once.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { afterEach, describe, expect, it } from "vitest";
-import { KNOWN_BUDGET, knownScene, MUTANTS } from "../../scripts/mutant-plans.ts";
-import { createSimHost } from "../../scripts/sim-host.ts";
-import { faultOf } from "../../scripts/sim-run.ts";
-import { activateMutants } from "../../src/base/mutant.ts";
-import { runSeed, type SeedOptions } from "../../src/sim/run-seed.ts";
+import { describe, expect, it } from "vitest";
+import type { SeedOptions } from "../../src/sim/run-seed.ts";
+import { bundledRuns } from "./bundled-runs.ts";
 
+const { createSimHost, faultOf, runSeed } = await bundledRuns();
 const host = await createSimHost();
 const OPTIONS: SeedOptions = { host, codecs: host.codecs, baseConfig: host.baseConfig };
 const kept = readFileSync(fileURLToPath(new URL("seeds.txt", import.meta.url)), "utf8")
@@ -15,10 +13,11 @@ const kept = readFileSync(fileURLToPath(new URL("seeds.txt", import.meta.url)), 
   .filter((line) => /^\d/.test(line))
   .map((line) => Number.parseInt(line, 10));
 
-afterEach(() => activateMutants([]));
+/** One node, and three nodes twice, that are soon through: the others are run by `npm run fresh-seeds`. */
+const QUICK_SEEDS = [2, 22, 25];
 
-describe("whole runs", { timeout: 300_000 }, () => {
-  it.each([1, 2, 3])("seed %i breaks nothing", async (seed) => {
+describe("whole runs", { timeout: 1_800_000 }, () => {
+  it.each(QUICK_SEEDS)("seed %i breaks nothing", async (seed) => {
     expect(
       faultOf(await runSeed(seed, { ...OPTIONS, adjust: (swarm) => ({ ...swarm, safetyMs: 6000 }) })),
     ).toBeUndefined();
@@ -30,7 +29,7 @@ describe("whole runs", { timeout: 300_000 }, () => {
 
   it("a seed gives the same run each time, and another seed another one", async () => {
     const short: SeedOptions = { ...OPTIONS, adjust: (swarm) => ({ ...swarm, safetyMs: 2000 }) };
-    const [first, again, other] = [await runSeed(4, short), await runSeed(4, short), await runSeed(5, short)];
+    const [first, again, other] = [await runSeed(22, short), await runSeed(22, short), await runSeed(25, short)];
     expect(again).toEqual(first);
     expect(other.hash).not.toBe(first.hash);
   });
@@ -39,19 +38,5 @@ describe("whole runs", { timeout: 300_000 }, () => {
     const result = await runSeed(1, { ...OPTIONS, isCanary: true, adjust: (swarm) => ({ ...swarm, safetyMs: 500 }) });
     expect(result.failure).toContain("canary");
     expect(result.notCounted).toBeDefined();
-  });
-});
-
-describe("planted bugs", { timeout: 600_000 }, () => {
-  it.each(MUTANTS)("$id: $about", async (plan) => {
-    const { id, invariants, knownSeed } = plan;
-    const found = new Set<number>();
-    const isCaught = (): boolean => invariants.some((invariant) => found.has(invariant));
-    for (let seed = knownSeed; !isCaught() && seed < knownSeed + KNOWN_BUDGET; seed++) {
-      activateMutants([id]);
-      const [violation] = (await runSeed(seed, { ...OPTIONS, adjust: knownScene(plan) })).violations;
-      if (violation !== undefined) found.add(violation.invariant);
-    }
-    expect(isCaught(), `caught by ${[...found].join() || "nothing"}`).toBe(true);
   });
 });

@@ -1,14 +1,17 @@
 // Producers of a log over a restart: the same table whatever was written, cut, checkpointed or spoiled; and what a start reads for it.
 import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
-import type { Offset } from "../../src/model/ids.ts";
+import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
+import { nextToTell } from "../../src/model/producer-carry.ts";
+import { buildToldProducers } from "../../src/model/producer-records.ts";
+import { assignOffsets } from "../../src/model/record-batch.ts";
 import { ProducerTable, type SequencedBatch, sequencedAt } from "../../src/model/producer-table.ts";
 import { FileError } from "../../src/ports/files.ts";
 import { type CrashChoices, type DiskImage, DROP_ALL, KEEP_ALL } from "../../src/sim/disk-image.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
 import type { ReplicaLog, StorageConfig } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, contentOf, openStore, Recorder, settle, specOf } from "./support.ts";
+import { appendBatch, checksum, contentOf, makeBatch, openStore, Recorder, settle, specOf } from "./support.ts";
 
 afterEach(() => activateMutants([]));
 
@@ -59,6 +62,24 @@ class Node {
   observe(batch: SequencedBatch): void {
     this.seen.push(batch);
     this.log.producers.observe(batch);
+  }
+
+  /** As a leader does it before its log begins further up (D-15). */
+  async raiseStart(to: number, nowMs: number): Promise<string[]> {
+    const { log } = this;
+    const question = { startOffset: to, nowMs, expirationMs: 1_000, mayExpire: true };
+    const told: string[] = [];
+    for (let next = nextToTell(log.producers, question); next; next = nextToTell(log.producers, question)) {
+      const batch = buildToldProducers(next, nowMs, checksum);
+      assignOffsets(batch, log.endOffset, log.epochs.at(-1)?.epoch ?? 0);
+      this.observe(sequencedAt(batch, 0));
+      log.append(batch, log.endOffset, log.epochs.at(-1)?.epoch as LeaderEpoch);
+      told.push(next.kind);
+    }
+    await this.durable();
+    log.noteHighWatermark(log.endOffset);
+    await log.advanceStart(to as Offset);
+    return told;
   }
 
   async durable(): Promise<void> {
@@ -129,6 +150,34 @@ describe("D-15, 25: a start finds the producers of exactly the log", () => {
       expect(node.images()).toEqual([]);
       await expectSame(node.crash(choices), node);
     }
+  });
+
+  test("P-5: also of producers whose batches went with their segments, with their images and without", async () => {
+    for (const keepsImages of [true, false]) {
+      const node = await Node.on();
+      await node.append(200);
+      await node.checkpoint();
+      await node.append(10);
+      expect(await node.raiseStart(205, 1)).toEqual(["carried"]);
+      await node.checkpoint();
+      expect(node.log.segmentViews()[0]?.base).toBeGreaterThan(100);
+      expect(node.log.producers.view().some(({ batches }) => (batches[0]?.baseOffset ?? 0) < 205)).toBe(true);
+      const image = node.crash();
+      if (!keepsImages) for (const end of namesOf(image)) image.unlink(imagePath(end));
+      await expectSame(image, node);
+    }
+  });
+
+  test("D-15f: and who was forgotten, when nobody is left", async () => {
+    const node = await Node.on();
+    await node.append(9);
+    expect(await node.raiseStart(9, 1)).toEqual(["carried"]);
+    expect(await node.raiseStart(10, 1_002)).toEqual(["expired", "carried"]);
+    expect(node.log.producers.size).toBe(0);
+    await node.checkpoint();
+    await node.checkpoint();
+    const after = await expectSame(node.crash(), node);
+    expect(after.log.producers.forgottenMaxId).toBe(2);
   });
 
   test("after an ordered close, from an image at its end and nothing else", async () => {
@@ -376,3 +425,21 @@ for (const [id, schedule] of [
     expect(await schedule()).toBe(false);
   });
 }
+
+test("D-15: a log of which the journal gave up all that the checkpoint had is empty after a crash, and not damaged", async () => {
+  const files = new MemoryFiles();
+  const store = await openStore(files);
+  const recorder = new Recorder();
+  store.listen(recorder);
+  const log = await store.createLog(specOf("a"));
+  // Its producers are not in step with it: the image says that it may have some.
+  log.append(makeBatch(0, { count: 3 }), 2 as Offset, 0 as never);
+  await recorder.until(() => log.durableEnd === 3);
+  await store.checkpoint();
+  await log.advanceStart(3 as Offset);
+  files.kill();
+  files.image.crash(DROP_ALL);
+  const found = (await openStore(new MemoryFiles(files.image))).find(log.topicId, log.partition);
+  expect(found).toMatchObject({ damage: undefined, startOffset: 3, endOffset: 3 });
+  expect(found?.producers.endOffset).toBe(3);
+});

@@ -170,6 +170,25 @@ test("D12: without descriptors the log goes on in its file; a first file is refu
   expect((await files.list(METADATA)).filter(({ name }) => name.endsWith(".log"))).toHaveLength(2);
 });
 
+test("D12: without descriptors a cut is refused and may be tried again; what was given with it is durable", async () => {
+  const files = await freshFiles();
+  const store = await openRaft(files);
+  for (let at = 0; at < 12; at += 4) await append(store, entriesOf(at, at + 4, 1));
+  let isShort = true;
+  files.onOperation = ({ kind, path }) => {
+    if (isShort && kind === "open" && path.endsWith(".log")) throw new FileError("too-many-open", kind, path);
+  };
+  const outcomes = await Promise.allSettled([
+    append(store, entriesOf(12, 13, 1)),
+    store.write(writeOf({ cutSuffixTo: 1 })),
+  ]);
+  expect(outcomes).toMatchObject([{ status: "fulfilled" }, { reason: { code: "STORAGE_ERROR" } }]);
+  await settle();
+  isShort = false;
+  await store.write(writeOf({ cutSuffixTo: 1, entries: entriesOf(1, 3, 2) }));
+  expect(await entriesOn(files)).toEqual(textOf([...entriesOf(0, 1, 1), ...entriesOf(1, 3, 2)]));
+});
+
 test("D-13: a write that fails for another reason is final", async () => {
   const { files, store } = await opened();
   await append(store, entriesOf(0, 1, 1));

@@ -274,6 +274,22 @@ test("D-7: a high watermark that is the last thing to rise goes with a mark", as
   await next(memory, log, 5);
 });
 
+test("a checkpoint and a cut of what its snapshot may speak of both end, whichever is a few steps ahead", async () => {
+  for (let steps = 0; steps < 40; steps++) {
+    const { store, log, durable, files } = await withLog();
+    for (let count = 0; count < 6; count++) appendBatch(log);
+    await durable();
+    const done = { checkpoint: false, cut: false };
+    void store.checkpoint().then(() => (done.checkpoint = true));
+    for (let step = 0; step < steps; step++) await undefined;
+    void log.truncate(5 as Offset).then(() => (done.cut = true));
+    await settle();
+    expect(done, `${steps} steps`).toEqual({ checkpoint: true, cut: true });
+    const again = await crashed(files);
+    expect(foundIn(again.store, log).endOffset).toBe(5);
+  }
+});
+
 test("D-7: what rises while a checkpoint takes its snapshot is in the next journal", async () => {
   const { files, store, log, durable } = await withLog();
   for (let count = 0; count < 6; count++) appendBatch(log);

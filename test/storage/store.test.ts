@@ -1,4 +1,5 @@
 // The store's daily work: append, events, read, roll, checkpoint, restart, create and delete.
+import { UNCONFIGURED_LOG } from "../../src/storage/log-settings.ts";
 import { expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
 import { MemoryFiles } from "./memory-files.ts";
@@ -53,7 +54,7 @@ test("settings of a running log hold for what is written next; a batch taken bef
   const batches = [appendBatch(log, { valueBytes: 300 })];
   await recorder.until(() => log.durableEnd === 1);
   batches.push(appendBatch(log, { valueBytes: 300 }), appendBatch(log, { valueBytes: 300 }));
-  log.configure({ segmentBytes: 350, indexIntervalBytes: 50 });
+  log.configure({ ...UNCONFIGURED_LOG, segmentBytes: 350, indexIntervalBytes: 50 });
   batches.push(...Array.from({ length: 4 }, () => appendBatch(log, { valueBytes: 20 })));
   await recorder.until(() => log.durableEnd === log.endOffset);
   await store.checkpoint();

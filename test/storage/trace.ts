@@ -7,7 +7,10 @@ import type { DiskImage } from "../../src/sim/disk-image.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
 import type { EpochEntry, LogSpec, ReplicaLog, StorageConfig, StoreListener } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { makeBatch, makeDeps, openStore, settle, specOf } from "./support.ts";
+import { emptied, encodeEmpty } from "../../src/storage/compaction/empty-batch.ts";
+import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
+import { ReplacementWriter } from "../../src/storage/replacement-writer.ts";
+import { checksum, contentOf, makeBatch, makeDeps, openStore, settle, specOf } from "./support.ts";
 
 interface State {
   readonly batches: readonly Uint8Array[];
@@ -26,6 +29,10 @@ export class LogModel {
   /** Highest mark that was ever known, by the count of truncations. */
   readonly highest: number[] = [];
   isDeleting = false;
+  /** Batches of which a replacement left only the header, or may have; see `nameOf`. */
+  readonly emptied = new Set<string>();
+  /** Of those, the ones that are not to come back. */
+  readonly gone = new Set<string>();
   /** Being deleted to be made anew from here. */
   resetTo: number | undefined;
 
@@ -73,10 +80,15 @@ export interface Snapshot {
     readonly durable: number;
     readonly isDeleting: boolean;
     readonly resetTo: number | undefined;
+    /** Batches that must be empty by now, and those that may be. */
+    readonly gone: ReadonlySet<string>;
+    readonly emptied: ReadonlySet<string>;
   }[];
 }
 
 export interface Trace {
+  /** Of each replacement that ended, whether it took its place. */
+  readonly outcomes: readonly boolean[];
   readonly snapshots: Snapshot[];
   readonly files: MemoryFiles;
   readonly operations: number;
@@ -95,14 +107,18 @@ export class TraceRun implements StoreListener {
   readonly #models = new Map<ReplicaLog, LogModel>();
   readonly files = new MemoryFiles();
   readonly snapshots: Snapshot[] = [];
+  readonly outcomes: boolean[] = [];
   readonly #actions: number;
+  readonly #replaces: number;
   #epoch = 0;
   #topics = 0;
   #fill = 0;
 
-  constructor(seed: number, actions: number) {
+  /** `replaces`: how often an action is a replacement. */
+  constructor(seed: number, actions: number, replaces = 0) {
     this.#rng = createRng(seed);
     this.#actions = actions;
+    this.#replaces = replaces;
   }
 
   async run(): Promise<Trace> {
@@ -115,7 +131,7 @@ export class TraceRun implements StoreListener {
     for (let action = 0; action < this.#actions; action++) await this.#act(store);
     await settle();
     await store.close();
-    return { snapshots: this.snapshots, files: this.files, operations: this.files.operations };
+    return { outcomes: this.outcomes, snapshots: this.snapshots, files: this.files, operations: this.files.operations };
   }
 
   #snapshot(operation: string): void {
@@ -125,6 +141,8 @@ export class TraceRun implements StoreListener {
       durable: model.durable,
       isDeleting: model.isDeleting,
       resetTo: model.resetTo,
+      gone: new Set(model.gone),
+      emptied: new Set(model.emptied),
     }));
     this.snapshots.push({ operation, image: this.files.image.clone(), logs });
   }
@@ -140,6 +158,7 @@ export class TraceRun implements StoreListener {
     const rng = this.#rng;
     const choice = rng.below(100);
     const [log, model] = rng.pick([...this.#models].filter(([, each]) => !each.isDeleting));
+    if (this.#replaces > 0 && rng.chance(this.#replaces)) return this.#replace(store);
     if (choice < 70) return this.#append(log, model);
     if (choice < 78) return void (await settle(1));
     if (choice < 85) return this.#truncate(log, model);
@@ -189,6 +208,38 @@ export class TraceRun implements StoreListener {
       done: cut,
       batches: batches.filter((batch) => baseOf(batch) < to),
       isApplied: () => log.endOffset === to && log.truncations > model.last.truncations,
+    });
+  }
+
+  /** Some closed segments become one, in which some batches are empty. */
+  async #replace(store: LogStoreImpl): Promise<void> {
+    const rng = this.#rng;
+    const candidates = [...this.#models].filter(([each, { isDeleting }]) => !isDeleting && closedOf(each) > 0);
+    if (candidates.length === 0) return;
+    const [log, model] = rng.pick(candidates);
+    const { segments } = log as ReplicaLogImpl;
+    if (segments.all.some(({ isDirty }) => isDirty)) await store.checkpoint();
+    const place = rng.below(Math.max(1, segments.all.length - 1));
+    const first = segments.all[place];
+    const end = segments.all[Math.min(place + rng.between(1, 3), segments.all.length - 1)]?.base;
+    if (first === undefined || end === undefined || end <= first.base || !segments.cleanedNames.isFree(first.base))
+      return;
+    log.noteHighWatermark(log.durableEnd);
+    model.noteMark(log);
+    if (!segments.isClosedRange(first.base, end) || log.startOffset > first.base) return;
+    const writer = await ReplacementWriter.open(this.files, segments, first);
+    const names: string[] = [];
+    for (const batch of (await contentOf(log, first.base)).filter((each) => baseOf(each) < end)) {
+      const isEmptied = rng.chance(0.4);
+      if (isEmptied) names.push(nameOf(batch));
+      await writer.append(isEmptied ? encodeEmpty(emptied(batch), checksum) : batch);
+    }
+    const state = await writer.finish(end);
+    for (const each of names) model.emptied.add(each);
+    const replaced = (log as ReplicaLogImpl).replace({ fromBase: first.base, endOffset: end, state });
+    void replaced.then((isDone) => {
+      this.outcomes.push(isDone);
+      if (isDone) for (const each of names) model.gone.add(each);
     });
   }
 
@@ -254,6 +305,11 @@ export class TraceRun implements StoreListener {
     throw error;
   }
 }
+
+/** Another batch at the same place, after a truncation, has another one. */
+export const nameOf = (batch: Uint8Array): string => `${baseOf(batch)} ${checksum.crc32c(batch)}`;
+
+const closedOf = (log: ReplicaLog): number => (log as ReplicaLogImpl).segments.all.length - 1;
 
 const baseOf = (batch: Uint8Array): number => new DataView(batch.buffer, batch.byteOffset).getInt32(4);
 

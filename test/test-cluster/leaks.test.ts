@@ -61,7 +61,7 @@ async function useOne(isBrief: boolean): Promise<readonly string[]> {
 }
 
 it(`${CLUSTERS} test clusters one after another leave no handles, memory or ports behind`, {
-  timeout: 120_000,
+  timeout: 600_000,
 }, async () => {
   const heap: number[] = [];
   let before: string[] = [];

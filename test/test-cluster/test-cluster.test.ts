@@ -71,8 +71,9 @@ describe("a test cluster", () => {
     await one.close();
     const five = await opened({ nodes: 5, topics: { t: { replicationFactor: 5, partitions: 5 } } });
     await five.waitUntilInSync();
-    const leaders = await Promise.all(upTo(5).map((partition) => five.leaderOf("t", partition)));
-    expect(new Set(leaders)).toEqual(new Set([1, 2, 3, 4, 5]));
+    // A node that a busy machine kept from its heartbeats is given its partition back.
+    const leaders = async () => new Set(await Promise.all(upTo(5).map((partition) => five.leaderOf("t", partition))));
+    await expect.poll(leaders).toEqual(new Set([1, 2, 3, 4, 5]));
   });
 
   it("is closed by `await using`, with its clients", async () => {
@@ -118,7 +119,7 @@ describe("nodes of a test cluster", () => {
     await made.pause(leader);
     expect(states(made)[leader - 1]).toBe("paused");
     expect(await knock(address)).toBe("silent");
-    const asked = direct.admin().describeMetadata({ from: leader });
+    const asked = direct.admin().describeMetadata({ from: leader, timeoutMs: 60_000 });
     const next = await made.leaderOf("t");
     expect(next).not.toBe(leader);
     await made.resume(leader);

@@ -157,6 +157,12 @@ export const ARBITRARIES: Arbitraries = {
     ),
     response: bare(fc.record({ metadataEnd: int64 })),
   },
+  [API.DELETE_RECORDS]: {
+    request: bare(
+      fc.record({ timeoutMs: int32, entries: list(fc.record({ topicId: uuid, partition: int32, offset: int64 })) }),
+    ),
+    response: bare(fc.record({ entries: list(fc.record({ error, message: maybe(text), lowWatermark: int64 })) })),
+  },
   [API.DESCRIBE_CONFIGS]: {
     request: bare(
       fc.record({

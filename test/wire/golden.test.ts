@@ -200,8 +200,18 @@ const REQUESTS: readonly [string, string, string][] = [
   ],
   [
     "DurableReport",
-    asked(API.DURABLE_REPORT, { nodeId, brokerEpoch: 40, sessionId: 8, rows: [4, 3, 100] }),
+    asked(API.DURABLE_REPORT, { nodeId, brokerEpoch: 40, sessionId: 8, rows: [4, 3, 100, 7] }),
     "962c0007cd01f4909402280893040364",
+  ],
+  [
+    "DurableReport 1",
+    asked(API.DURABLE_REPORT, { nodeId, brokerEpoch: 40, sessionId: 8, rows: [4, 3, 100, 7] }, [], 1),
+    "962c0107cd01f490940228089404036407",
+  ],
+  [
+    "DeleteRecords",
+    asked(API.DELETE_RECORDS, { timeoutMs: 500, entries: [{ topicId: ID, partition: 1, offset: -1 }] }),
+    "960a0007cd01f49092cd01f49193<id>01ff",
   ],
   [
     "ElectLeaders",
@@ -240,6 +250,11 @@ const ANSWERS: readonly [string, string, string][] = [
     "982100070000c0909b0102<id>a53140613a31<id>c39292a3313a61a3323a6291a3333a6303040605",
   ],
   ["Adopt", answered(API.ADOPT, {}), "982200070000c09090"],
+  [
+    "DeleteRecords",
+    answered(API.DELETE_RECORDS, { entries: [{ error: "POLICY_VIOLATION", message: "m", lowWatermark: -1 }] }),
+    "980a00070000c09091919375a16dff",
+  ],
   [
     "RegisterBroker",
     answered(API.REGISTER_BROKER, { brokerEpoch: (2 ** 32) as BrokerEpoch }),

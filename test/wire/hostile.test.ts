@@ -7,6 +7,7 @@ import { LIMITS } from "../../src/wire/native/protocol.ts";
 import type { Assembled } from "../../src/wire/native/protocol.ts";
 import { StructureCheck } from "../../src/wire/native/structure.ts";
 import { uuidFromBytes } from "../../src/model/ids.ts";
+import { processorMs } from "../speed.ts";
 
 const MiB = 1024 * 1024;
 const packer = new Packr({ useRecords: false });
@@ -58,9 +59,10 @@ describe("D-25: structure", () => {
     ["nothing after the head", bytesOf(0x96, API.HELLO, 0, 9), "ends inside"],
   ];
   it.each(cases)("%s", (_name, bytes, reason) => {
-    const startedAt = performance.now();
-    expect(pushRequest(bytes)).toEqual(broken("BAD_ENVELOPE", reason));
-    expect(performance.now() - startedAt).toBeLessThan(200);
+    const tookMs = processorMs(() => {
+      expect(pushRequest(bytes)).toEqual(broken("BAD_ENVELOPE", reason));
+    });
+    expect(tookMs).toBeLessThan(200);
   });
 
   it("the largest integers are taken, in every width", () => {
@@ -127,9 +129,10 @@ describe("D-25: structure", () => {
 
   it("100,000 hostile envelopes cost less than a second", () => {
     const hostile = helloWith(filled(50, 0x91));
-    const startedAt = performance.now();
-    for (let round = 0; round < 100_000; round++) pushRequest(hostile);
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    const tookMs = processorMs(() => {
+      for (let round = 0; round < 100_000; round++) pushRequest(hostile);
+    });
+    expect(tookMs).toBeLessThan(1_000);
   });
 });
 

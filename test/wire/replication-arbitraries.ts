@@ -67,7 +67,14 @@ export const REPLICATION_ARBITRARIES: Pick<Arbitraries, 42 | 43 | 44 | 45 | 46> 
     ),
   },
   [API.DURABLE_REPORT]: {
-    request: bare(fc.record({ nodeId, brokerEpoch: count64, sessionId: count64, rows: rowsOf(slot, epoch, count64) })),
+    request: bare(
+      fc.record({
+        nodeId,
+        brokerEpoch: count64,
+        sessionId: count64,
+        rows: rowsOf(slot, epoch, count64, fc.constant(-1)),
+      }),
+    ),
     response: bare(fc.constant({})),
   },
   [API.ELECT_LEADERS]: {

@@ -22,8 +22,8 @@ const INT = 2 ** 31 - 1;
 const ROWS = FIELD_LIMITS.REPLICA_ROWS;
 const pack = (value: unknown): Uint8Array => new Uint8Array(new Packr({ useRecords: false }).pack(value));
 
-function requestAfter<K extends ApiKey>(api: K, request: ApiTypes[K]["request"]): unknown {
-  const messages = encodeRequest({ api, version: 0, correlationId: 1, deadlineMs: 0 }, request, []);
+function requestAfter<K extends ApiKey>(api: K, request: ApiTypes[K]["request"], version = 0): unknown {
+  const messages = encodeRequest({ api, version, correlationId: 1, deadlineMs: 0 }, request, []);
   const result = new RequestAssembler({ bodyBytesMax: 0 }).push(messages[0] as Uint8Array);
   return result.kind === "message" ? result.message.request : result;
 }
@@ -59,8 +59,12 @@ describe("rows of integers", () => {
       removed: rowsOf(ROWS, [INT]),
     };
     expect(requestAfter(API.REPLICA_FETCH, full)).toEqual(full);
-    const report = { nodeId, brokerEpoch: FAR, sessionId: FAR, rows: rowsOf(ROWS, [INT, INT, FAR]) };
+    const report = { nodeId, brokerEpoch: FAR, sessionId: FAR, rows: rowsOf(ROWS, [INT, INT, FAR, -1]) };
     expect(requestAfter(API.DURABLE_REPORT, report)).toEqual(report);
+    const started = { ...report, rows: rowsOf(ROWS, [INT, INT, FAR, FAR]) };
+    expect(requestAfter(API.DURABLE_REPORT, started, 1)).toEqual(started);
+    // Version 0 does not say where a log starts.
+    expect(requestAfter(API.DURABLE_REPORT, started)).toEqual(report);
     const bodies = Array.from({ length: LIMITS.BODIES }, () => new Uint8Array(100));
     const answer = { rows: rowsOf(ROWS, [INT, 0, INT, FAR, FAR, -1, -1, LIMITS.BODIES - 1]) };
     expect(responseAfter(API.REPLICA_FETCH, answer, bodies)).toEqual(answer);

@@ -46,7 +46,7 @@ export interface FailoverReport {
  * Where clients wait longer than this when nothing happens, the machine has other work: what takes a quarter of a second is not measured there. A stop in
  * order is then tried again, up to as often as it was to be done.
  */
-export const REST_MAX_MS = 120;
+export const REST_MAX_MS = 100;
 export const isQuiet = ({ restGapMs }: FailoverRun): boolean => restGapMs <= REST_MAX_MS;
 
 /** The load had this share of what it was to have. */

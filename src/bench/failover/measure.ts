@@ -34,7 +34,8 @@ export interface FailoverOutcome {
 const TOPIC = "failover";
 export const PARTITIONS = 6;
 const NODES = 3;
-const STEADY_MS = 1_500;
+/** Between two times nothing happens for so long: the end of one, and what the next one is compared with. */
+const STEADY_MS = 1_000;
 /** Over which the load before is counted. */
 const LOAD_MS = 3_000;
 const STUCK_MS = 60_000;
@@ -112,6 +113,7 @@ async function measureOn(cluster: ChaosCluster, options: FailoverOptions): Promi
   let failure: Error | undefined;
   try {
     await watch.loaded();
+    await watch.steady(STEADY_MS);
     for (const planned of options.plan) await measureKind({ cluster, client, watch }, planned, options, measured);
   } catch (thrown) {
     failure = errorOf(thrown);
@@ -196,7 +198,6 @@ interface OnceOptions {
 
 async function once({ cluster, client, watch }: Place, { kind, time, timeline }: OnceOptions): Promise<FailoverRun> {
   watch.forget();
-  await watch.steady(STEADY_MS);
   const { controllerId } = await client.admin().describeMetadata({ topics: [TOPIC], from: "controller" });
   const node = victimOf(kind, { nodes: cluster.nodes.map(({ nodeId }) => nodeId), controllerId, time });
   const isController = node === controllerId;

@@ -1,7 +1,7 @@
 // What the clients of a failover measurement tell: when each partition took something, what failed, how much load there was.
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
+import { entryPoint } from "../../platform/package-files.ts";
 import { Children } from "../../chaos/children.ts";
 import { machineMs } from "../../chaos/machine-clock.ts";
 import { longestGap } from "./gaps.ts";
@@ -23,12 +23,6 @@ export interface WatchOptions {
   readonly recordsPerSecond: number;
   readonly recordBytes: number;
   readonly signal: AbortSignal;
-}
-
-/** The built file, or the source when this runs from source. */
-function entryPath(): string {
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  return fileURLToPath(new URL(`./client-process.${extension}`, import.meta.url));
 }
 
 export class FailoverWatch {
@@ -56,7 +50,7 @@ export class FailoverWatch {
 
   #start(plan: ClientPlan, onMessage: (message: FromClient) => void): ChildProcess {
     const child = this.#children.spawn({
-      command: [process.execPath, ...process.execArgv, entryPath()],
+      command: [process.execPath, ...process.execArgv, entryPoint("bench/failover/client-process")],
       env: {},
       stdio: ["ignore", "ignore", "inherit", "ipc"],
       cwd: process.cwd(),

@@ -1,7 +1,7 @@
 // The load processes of one run: started, told when to begin, and their figures put together. All of them end with the run.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
+import { entryPoint } from "../../platform/package-files.ts";
 import { OttlaError } from "../../model/errors.ts";
 import { CommandFailure } from "../../cli/failure.ts";
 import { NODE_HEAP } from "../../cli/node-child.ts";
@@ -43,12 +43,6 @@ export async function runFleet(options: FleetOptions): Promise<Outcome> {
   }
 }
 
-/** The built file, or the source when this runs from source. */
-function entryPath(): string {
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  return fileURLToPath(new URL(`./load-process.${extension}`, import.meta.url));
-}
-
 class Member {
   readonly child: ChildProcess;
   readonly #plan: LoadPlan;
@@ -56,7 +50,7 @@ class Member {
 
   constructor(plan: LoadPlan, onMessage: (message: FromLoad) => void, onFailure: (error: Error) => void) {
     this.#plan = plan;
-    this.child = fork(entryPath(), [], {
+    this.child = fork(entryPoint("bench/load/load-process"), [], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       execArgv: [...process.execArgv, ...NODE_HEAP],
     });

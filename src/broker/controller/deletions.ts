@@ -78,8 +78,8 @@ export class Deletions {
     const now = decide(this.#deps.quorum.image);
     if (now.kind === "refused" || now.records.length === 0) return;
     this.#underWay.add(topicId);
-    // Refused or not: the next look sees what is left to do.
-    this.#deps.run(this.#deps.quorum.propose(decide).finally(() => this.#underWay.delete(topicId)));
+    // Refused or not: the next look sees what is left to do. Behind all of the cluster's own: many may come at once, and a free name is not urgent.
+    this.#deps.run(this.#deps.quorum.propose(decide, this).finally(() => this.#underWay.delete(topicId)));
   }
 
   async #settle(nodeId: NodeId, topicIds: readonly TopicId[]): Promise<void> {

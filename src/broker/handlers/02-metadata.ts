@@ -16,7 +16,8 @@ import type {
 import { encodePayload, topicsOfOnePage } from "../../wire/native/codec.ts";
 import { LIMITS } from "../../wire/native/protocol.ts";
 import { SMALL_ANSWER_BYTES } from "../accountant.ts";
-import { topicLimitsOf } from "../effective-configs.ts";
+import { configText } from "../../metadata/configs.ts";
+import { maxMessageBytesOf } from "../effective-configs.ts";
 import type { Request } from "../request.ts";
 import { type Services, ZERO_UUID } from "../services.ts";
 
@@ -141,8 +142,8 @@ function describe(services: Services, name: string): TopicMetadata {
     error: "NONE",
     topicId: topic.topicId,
     isDeleting: topic.isDeleting,
-    maxMessageBytes: topicLimitsOf(image, topic, services).maxMessageBytes,
-    configs: Object.entries(topic.configs).map(([key, value]) => ({ key, value: String(value) })),
+    maxMessageBytes: maxMessageBytesOf(image, topic, services),
+    configs: Object.entries(topic.configs).map(([key, value]) => ({ key, value: configText(key, value) })),
     partitions: topic.partitions.map((partition) => describePartition(services, topic, partition)),
   };
 }

@@ -2,7 +2,7 @@
 // Versions: 0.
 // Behaviour: of a topic as this broker's partitions have it; of a broker only that broker itself knows, of all brokers ("") everyone knows what is
 // set at run time. With `barrier` only the controller answers, and not before it made sure that it still is. Unknown keys are left out.
-import { effectiveConfig, keysOf, RUNTIME_CONFIGS, type RuntimeConfigKey } from "../../metadata/configs.ts";
+import { configText, effectiveConfig, keysOf, RUNTIME_CONFIGS, type RuntimeConfigKey } from "../../metadata/configs.ts";
 import type { TopicImage } from "../../metadata/image.ts";
 import { OttlaError } from "../../model/errors.ts";
 import type { API, ConfigSource, DescribeConfigsRequest, DescribeConfigsResponse } from "../../wire/native/apis.ts";
@@ -43,7 +43,7 @@ function clusterRows({ quorum }: Services): Row[] {
   const set = quorum.image.brokerConfigs(null);
   return Object.entries(set).map(([key, value]) => ({
     key,
-    value: String(value),
+    value: configText(key, value),
     source: "cluster",
     isReadOnly: false,
   }));
@@ -78,7 +78,7 @@ function rowOf(
   const fallback = isOfFile ? config[key] : key === "min.insync.replicas" ? minIsrOf(of.topic) : 0;
   const { value, source } = effectiveConfig(quorum.image, key, { topic: of.topic, nodeId, fileValue: fallback });
   const from = source === "file" && !isOfFile ? "default" : SOURCES[source];
-  return { key, value: String(value), source: from, isReadOnly: of.isReadOnly };
+  return { key, value: configText(key, value), source: from, isReadOnly: of.isReadOnly };
 }
 
 /** Where nothing is set: a majority of the replicas. */

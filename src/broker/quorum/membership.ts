@@ -69,7 +69,9 @@ export class Membership {
 
   async transfer(to: NodeId, timeoutMs: number): Promise<ChangeOutcome> {
     const present = this.#parts.core();
-    const target = present?.configuration.voters.find((id) => nodeIdOf(id) === to);
+    const disks = present?.configuration.voters.filter((id) => nodeIdOf(id) === to) ?? [];
+    // One that is being replaced votes with two disks, and runs on one of them.
+    const target = disks.find((id) => id === present?.self || this.#parts.isThere(id)) ?? disks[0];
     // It names a state: asked for again, it is as it should be.
     if (present?.role === "leader" && target === present.self) return this.#done();
     if (target === undefined) return refused("VOTER_NOT_FOUND", `node ${to} is no voter`);
@@ -242,5 +244,5 @@ const lostLeadership = (): ChangeOutcome =>
 const timedOut = (): ChangeOutcome =>
   refused(
     "REQUEST_TIMED_OUT",
-    "the quorum did not change in time; a node that was added becomes a voter once it has caught up",
+    "the quorum did not change in time; a node that was added becomes a voter once it has caught up: ask again to see it to its end",
   );

@@ -26,6 +26,8 @@ export interface MetadataServerParts {
   readonly store: RaftStore;
   readonly core: () => RaftNode | undefined;
   readonly clusterId: () => ClusterId | null;
+  /** The newest snapshot, which ends here, cannot be read. */
+  readonly onUnreadable: (end: number) => void;
 }
 
 interface Parked {
@@ -130,7 +132,10 @@ export class MetadataServer {
     const position = request.snapshotEnd === newest.end ? request.snapshotPosition : 0;
     this.#pulled.set(newest.end, this.#parts.clock.monoMs());
     const bytes = await this.#parts.store.readSnapshot(newest.end, position, length);
-    if (bytes === undefined) throw new OttlaError("BROKER_NOT_AVAILABLE", "the metadata snapshot is being replaced");
+    if (bytes === undefined) {
+      this.#parts.onUnreadable(newest.end);
+      throw new OttlaError("BROKER_NOT_AVAILABLE", "the metadata snapshot is being replaced");
+    }
     return {
       response: { ...this.#head(core), start: request.start, entries: [], snapshot: { ...newest, position } },
       bodies: [bytes],

@@ -19,6 +19,7 @@ export interface ProposalsParts {
   readonly isController: () => boolean;
   /** The disk takes no writes. */
   readonly isDiskFull: () => boolean;
+  /** Undefined: the quorum failed meanwhile, and nobody knows. */
   readonly append: (bytes: Uint8Array) => ProposeResult | undefined;
   readonly read: (token: number) => RequestResult | undefined;
 }
@@ -157,8 +158,10 @@ export class Proposals {
     if (bytes === undefined) return turn.resolve({ decision, isRead: true });
     if (bytes.length > COMMAND_BYTES_MAX) return turn.resolve(answer(tooLarge(bytes.length)));
     const result = this.#parts.append(bytes);
-    if (result?.kind === "accepted") this.#appended(turn, decision, result);
-    else turn.resolve(answer(result?.kind === "busy" ? new OttlaError("BUSY", result.reason) : notController()));
+    if (result?.kind === "accepted") return this.#appended(turn, decision, result);
+    // The quorum failed while it was carried out: the others may have been sent it.
+    if (result === undefined) return turn.resolve(answer(unknownOutcome()));
+    turn.resolve(answer(result.kind === "busy" ? new OttlaError("BUSY", result.reason) : notController()));
   }
 
   #appended(turn: Turn, decision: Decision, { index, term }: { readonly index: number; readonly term: number }): void {

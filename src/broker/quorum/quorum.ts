@@ -109,7 +109,8 @@ class Quorum implements HostedQuorum {
     const { clock, timers, store } = deps;
     const core = () => this.#host?.core;
     const clusterId = () => this.#clusterId;
-    this.#server = new MetadataServer({ clock, timers, store, core, clusterId });
+    const onUnreadable = (end: number) => this.#host?.retake(end);
+    this.#server = new MetadataServer({ clock, timers, store, core, clusterId, onUnreadable });
     this.#observer = this.#makeObserver();
     this.#controllership = new Controllership({
       machine: this.#machine,
@@ -323,7 +324,7 @@ class Quorum implements HostedQuorum {
   }
 
   #fail(error: OttlaError): void {
-    if (this.#failure !== undefined || this.#closing !== undefined) return;
+    if (this.#failure !== undefined || (this.#closing !== undefined && error.code !== "DISK_FAILED")) return; // D-13
     this.#failure = error;
     this.#deps.logger.error("quorum_failed", { code: error.code, message: error.message });
     void this.#host?.stop();
@@ -490,10 +491,9 @@ class Quorum implements HostedQuorum {
 
   /** D-22. */
   #gone(nodeId: NodeId): void {
-    const core = this.#host?.core;
-    const replica = [...(core?.configuration.voters ?? []), ...(core?.configuration.learners ?? [])].find(
-      (id) => nodeIdOf(id) === nodeId,
-    );
-    if (replica !== undefined) this.#host?.input((raft) => raft.peerUnreachable(replica));
+    const { voters, learners } = this.#host?.core.configuration ?? NO_CONFIGURATION;
+    // One that is being replaced is a member with two disks.
+    for (const id of [...voters, ...learners])
+      if (nodeIdOf(id) === nodeId) this.#host?.input((core) => core.peerUnreachable(id));
   }
 }

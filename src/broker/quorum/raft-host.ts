@@ -232,8 +232,9 @@ export class RaftHost {
     bytes.then(
       (read) => {
         if (this.#isStopped) return;
-        if (read === undefined || read.length < sizeBytes) this.input((core) => core.snapshotGone(to));
-        else this.#parts.send({ ...message, bytes: read });
+        if (read !== undefined && read.length === sizeBytes) return this.#parts.send({ ...message, bytes: read });
+        this.input((core) => core.snapshotGone(to));
+        this.retake(snapshot.end);
       },
       // It passes, and the peer is asked again how far it is.
       (thrown: unknown) => this.#parts.logger.warn("snapshot_unreadable", { end: snapshot.end, err: thrown }),
@@ -309,13 +310,33 @@ export class RaftHost {
     this.#parts.logger.info("metadata_snapshot_loaded", { end: meta.end, sizeBytes: meta.sizeBytes });
   }
 
-  /** Due by the bytes applied since the last one; only when the image is where the core is (an observer's may be ahead for a while). */
+  /** Due by the bytes applied since the last one. */
   #maybeSnapshot(): void {
-    const { machine, snapshotBytes, clock } = this.#parts;
-    const isDue = machine.bytesSinceSnapshot >= snapshotBytes && clock.monoMs() >= this.#snapshotNotBeforeMs;
-    if (!isDue || this.#snapshots.isBusy || machine.end !== this.core.log.appliedEnd) return;
+    const { machine, snapshotBytes } = this.#parts;
+    if (machine.bytesSinceSnapshot < snapshotBytes || !this.#maySnapshot) return;
     const named = this.core.beginSnapshot();
-    if (named === undefined) return;
+    if (named !== undefined) this.#snapshot(named);
+  }
+
+  /** If that is the newest one: it cannot be read any more, and nobody has anything else to begin with; the next one may be days away. */
+  retake(end: number): void {
+    this.input((core) => {
+      const { snapshot, log } = core;
+      if (snapshot?.end !== end || !this.#maySnapshot || mutant("Q15r")) return;
+      // Nothing was applied since: the same one once more.
+      const named = core.beginSnapshot() ?? (log.appliedEnd === end ? snapshot : undefined);
+      if (named !== undefined) this.#snapshot(named);
+    });
+  }
+
+  /** Only when the image is where the core is (an observer's may be ahead for a while). */
+  get #maySnapshot(): boolean {
+    const isTime = this.#parts.clock.monoMs() >= this.#snapshotNotBeforeMs;
+    return isTime && !this.#snapshots.isBusy && this.#parts.machine.end === this.core.log.appliedEnd;
+  }
+
+  #snapshot(named: Omit<SnapshotMeta, "sizeBytes">): void {
+    const { machine, snapshotBytes, clock } = this.#parts;
     const bytes = machine.image.encode();
     machine.bytesSinceSnapshot = 0;
     const meta: SnapshotMeta = { ...named, sizeBytes: bytes.length };

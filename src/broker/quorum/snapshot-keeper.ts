@@ -31,10 +31,12 @@ interface Arriving {
 /** What arrived is no snapshot: nothing of this disk is damaged. */
 class Unusable extends OttlaError {}
 
-/** Bound: one snapshot under way at a time; an arriving one is held in memory until it is loaded. */
+/** Bound: one snapshot under way at a time, and one that arrived and is not loaded yet; these are held in memory. */
 export class SnapshotKeeper {
   readonly #host: SnapshotKeeperHost;
   #arriving: Arriving | null = null;
+  /** Durable: another leader may have begun to send its own while it was synced. */
+  #arrived: Arriving | null = null;
   #isSaving = false;
   #last: Promise<void> = Promise.resolve();
 
@@ -43,7 +45,7 @@ export class SnapshotKeeper {
   }
 
   get isBusy(): boolean {
-    return this.#isSaving || this.#arriving !== null;
+    return this.#isSaving || this.#arriving !== null || this.#arrived !== null;
   }
 
   /** Resolves when nothing is being written; for an ordered end. */
@@ -53,14 +55,16 @@ export class SnapshotKeeper {
 
   /** The whole of the snapshot that arrived last; undefined when it is another one. */
   takeArrived(end: number): Uint8Array | undefined {
-    const arriving = this.#arriving;
-    if (arriving?.meta.end !== end) return undefined;
-    this.#arriving = null;
-    return concatBytes(arriving.pieces);
+    // of what still arrives the core knows nothing yet.
+    const arrived = mutant("Q15a") ? (this.#arriving ?? this.#arrived) : this.#arrived;
+    if (arrived?.meta.end !== end) return undefined;
+    this.#arrived = null;
+    return concatBytes(arrived.pieces);
   }
 
   /** Loaded, or overtaken by entries: what arrives, or stopped arriving, is of no use any more. */
   dropUpTo(commitEnd: number): void {
+    if (this.#arrived !== null && this.#arrived.meta.end <= commitEnd) this.#arrived = null;
     const arriving = this.#arriving;
     if (arriving === null || arriving.meta.end > commitEnd) return;
     this.#arriving = null;
@@ -86,6 +90,8 @@ export class SnapshotKeeper {
         if (!mutant("Q15c")) this.#check(arriving);
         await arriving.sink.finish();
         arriving.sink = undefined;
+        if (this.#arriving === arriving) this.#arriving = null;
+        this.#arrived = arriving;
         this.#host.onDurable(arriving.meta);
       } catch (thrown) {
         await this.#spoil(arriving, asOttlaError(thrown));

@@ -34,6 +34,7 @@ export class StateMachine {
   /** Bytes of entries since the last snapshot that this node holds. */
   bytesSinceSnapshot = 0;
   #waiters: Waiter[] = [];
+  #stopped: OttlaError | undefined;
 
   constructor(parts: StateMachineParts) {
     this.#parts = parts;
@@ -99,11 +100,13 @@ export class StateMachine {
   /** Rejects when the quorum ends first. */
   waitForApplied(end: number): Promise<void> {
     if (end <= this.end) return Promise.resolve();
+    if (this.#stopped !== undefined) return Promise.reject(this.#stopped);
     return new Promise((resolve, reject) => void this.#waiters.push({ end, resolve, reject }));
   }
 
   /** Nothing is applied after this. */
   stop(error: OttlaError): void {
+    this.#stopped = error;
     const waiters = this.#waiters;
     this.#waiters = [];
     for (const { reject } of waiters) reject(error);

@@ -62,7 +62,8 @@ export function troubleOf(parts: TroubleParts): string | null {
     return `refused: ${said(refusedBy, "remembers", "remember")} more than this disk holds: it is an older copy (replace it)`;
   if (diskTrouble !== null) return `the metadata log cannot be written: ${diskTrouble.message}`;
   if (hasLeader) return strangers.length === 0 ? null : strangersOf(strangers);
-  const reachable = voters.filter((nodeId) => isReachable(nodeId)).length;
+  // One that votes with two disks runs on one of them.
+  const reachable = new Set(voters.filter((nodeId) => isReachable(nodeId))).size;
   const what = reachable > voters.length / 2 ? "waiting for a leader" : "waiting for a quorum";
   return `${what}: ${reachable} of ${voters.length} voters reachable`;
 }

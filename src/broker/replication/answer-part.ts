@@ -18,6 +18,7 @@ export class AnswerPart {
   readonly rows: number[] = [];
   readonly bodies: Uint8Array[] = [];
   sizeBytes = 0;
+  readonly #releases: (() => void)[] = [];
 
   get isFull(): boolean {
     return this.rows.length >= ROW_FIELDS_MAX || this.bodies.length >= LIMITS.BODIES;
@@ -44,8 +45,9 @@ export class AnswerPart {
   }
 
   /** Long chunks go as they are, each in a row of its own: what memory holds is copied by nobody but the socket. */
-  addBatches(slot: Slot, replica: Replica, { chunks, sizeBytes }: ReadResult): void {
+  addBatches(slot: Slot, replica: Replica, { chunks, sizeBytes, release }: ReadResult): void {
     this.sizeBytes += sizeBytes;
+    if (release !== undefined) this.#releases.push(release);
     const areLong = sizeBytes >= chunks.length * LONG_CHUNK_BYTES;
     const isRoomy =
       this.bodies.length + chunks.length <= LIMITS.BODIES &&
@@ -57,14 +59,20 @@ export class AnswerPart {
     }
   }
 
+  /** The socket has taken the bodies. */
+  release(): void {
+    for (const release of this.#releases) release();
+  }
+
   #push(slot: Slot, replica: Replica, body: number): void {
-    const { leaderEpoch, highWatermark } = replica.core;
+    const { leaderEpoch, highWatermark, startOffset } = replica.core;
     slot.sentHighWatermark = highWatermark;
+    slot.sentStartOffset = startOffset;
     slot.mustAnswer = false;
-    this.rows.push(slot.id, 0, leaderEpoch, highWatermark, replica.log.startOffset, -1, -1, body);
+    this.rows.push(slot.id, 0, leaderEpoch, highWatermark, startOffset, -1, -1, body);
   }
 }
 
 function placesOf(replica: Replica): { readonly leaderEpoch: number; readonly logStartOffset: number } {
-  return { leaderEpoch: replica.core.leaderEpoch, logStartOffset: replica.log.startOffset };
+  return { leaderEpoch: replica.core.leaderEpoch, logStartOffset: replica.core.startOffset };
 }

@@ -107,7 +107,8 @@ export class ColdReads {
       slot.isCold = false;
       return;
     }
-    const options = { limitOffset: replica.core.writtenEnd, maxBytes: this.#deps.bytesMax, atLeastOne: true };
+    const { bytesMax: maxBytes } = this.#deps;
+    const options = { limitOffset: replica.core.writtenEnd, maxBytes, atLeastOne: true, isFollowing: true };
     this.#follow(slot, Promise.resolve(replica.log.read(fromOffset, options)));
   }
 
@@ -137,6 +138,7 @@ export class ColdReads {
       reading.heldBytes = result.sizeBytes;
       slot.cold = { fromOffset, result };
     } else {
+      result?.release?.();
       this.#drop(reading);
     }
     this.#deps.guard(() => {

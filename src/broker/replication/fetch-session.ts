@@ -157,6 +157,13 @@ export class FetchSession implements ConnectionDependent {
     });
   }
 
+  /** What waits below it hears what became of that (S-32); the others with the next marks. */
+  onLogStart(slot: Slot): void {
+    if (slot.state !== "active" || slot.replica === undefined) return;
+    if (slot.fromOffset < slot.replica.core.startOffset) this.#judge(slot);
+    else this.onHighWatermark(slot);
+  }
+
   /** The replica is here now, or has another role or epoch. */
   onRole(slot: Slot): void {
     if (slot.state !== "silent") this.#judge(slot);
@@ -260,10 +267,10 @@ export class FetchSession implements ConnectionDependent {
       eligible: this.#deps.eligible(),
       nowMs: clock.monoMs(),
     });
-    if (found !== undefined) this.#judged(slot, replica, found.verdict);
+    if (found !== undefined) this.#judged(slot, found.verdict);
   }
 
-  #judged(slot: Slot, replica: Replica, verdict: Verdict): void {
+  #judged(slot: Slot, verdict: Verdict): void {
     switch (verdict.kind) {
       case "read":
         slot.state = "active";
@@ -271,7 +278,7 @@ export class FetchSession implements ConnectionDependent {
         slot.fromOffset = verdict.fromOffset;
         slot.mustAnswer ||= verdict.isFirst;
         if (slot.mustAnswer || slot.isReadable) this.#setReady(slot);
-        else if (replica.core.highWatermark > slot.sentHighWatermark) this.onHighWatermark(slot);
+        else if (hasRisen(slot)) this.onHighWatermark(slot);
         return;
       case "diverging":
         slot.isAdded = false;
@@ -348,14 +355,15 @@ export class FetchSession implements ConnectionDependent {
     this.#deps.counters.bytesOut.add(part.sizeBytes);
     const isLast = !this.#hasReady || current.sentBytes >= current.bytesMax;
     const response = { rows: part.rows };
+    const onTaken = (): void => part.release();
     if (!isLast) {
       current.isAnswering = true;
-      current.request.respondPart(response, part.bodies);
+      current.request.respondPart(response, part.bodies, onTaken);
       return this.#deps.defer(() => this.#answer(true));
     }
     this.#current = undefined;
     current.wait.cancel();
-    current.request.respond(response, part.bodies);
+    current.request.respond(response, part.bodies, onTaken);
     this.#beginNext();
   }
 
@@ -447,7 +455,9 @@ export class FetchSession implements ConnectionDependent {
     if (isFirst) return result;
     // A crumb at the end of a part would silence the slot: better all that it may have, in the next part.
     const isCrumb = result.nextOffset < limitOffset && part.leftBytes < CRUMB_BYTES && leftBytes > part.leftBytes;
-    return result.sizeBytes === 0 || isCrumb ? "no room" : result;
+    if (result.sizeBytes > 0 && !isCrumb) return result;
+    result.release?.();
+    return "no room";
   }
 }
 
@@ -456,6 +466,8 @@ function isLedAsAsked(slot: Slot, { core }: Replica): boolean {
   return core.isLeader && core.leaderEpoch === slot.leaderEpoch;
 }
 
-function hasRisen(slot: Slot): boolean {
-  return slot.replica !== undefined && slot.replica.core.highWatermark > slot.sentHighWatermark;
+function hasRisen({ replica, sentHighWatermark, sentStartOffset }: Slot): boolean {
+  if (replica === undefined) return false;
+  const { highWatermark, startOffset } = replica.core;
+  return highWatermark > sentHighWatermark || startOffset > sentStartOffset;
 }

@@ -430,6 +430,6 @@ export class FetchStream {
     if (report === undefined || slot === NO_SLOT || report.leaderEpoch !== position.leaderEpoch) return;
     // A log that was cut since has lost what was reported of it.
     const durableEnd = mutant("M3") ? report.durableEnd : Math.min(report.durableEnd, replica.log.durableEnd);
-    rows.push(slot, report.leaderEpoch, durableEnd);
+    rows.push(slot, report.leaderEpoch, durableEnd, report.startOffset);
   }
 }

@@ -4,8 +4,7 @@
 import { keepable } from "../../base/bytes.ts";
 import type { LeaderEpoch, Offset } from "../../model/ids.ts";
 import { baseOffsetAt, checkStoredBatch, type Crc32c, lastOffsetAt, leaderEpochAt } from "../../model/record-batch.ts";
-import { producerIdAt } from "../../model/record-batch.ts";
-import { type SequencedBatch, sequencedAt } from "../../model/producer-table.ts";
+import { concernsProducersAt, type SequencedBatch, sequencedAt } from "../../model/producer-table.ts";
 import type { FetchedBatch } from "../../replication/types.ts";
 
 /** Longest run of several batches: what one read of the log then finds in one piece. A longer single batch is a run of its own. */
@@ -49,7 +48,7 @@ export function addRuns(runs: FetchedRun[], body: Uint8Array, checksum: Crc32c):
       if (open !== undefined) runs.push(closed(open, bytes, at));
       open = { startsAt: at, baseOffset, lastOffset, epoch, sequenced: [] };
     }
-    if (producerIdAt(bytes, at) >= 0) open.sequenced.push(sequencedAt(bytes, at));
+    if (concernsProducersAt(bytes, at)) open.sequenced.push(sequencedAt(bytes, at));
     at = next;
   }
   if (open !== undefined) runs.push(closed(open, bytes, end));

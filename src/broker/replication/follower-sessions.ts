@@ -79,6 +79,7 @@ export class FollowerSessions {
         sessionId: session.sessionId,
         leaderEpoch: rows[at + DURABLE_ROW.LEADER_EPOCH] as number,
         durableEnd: rows[at + DURABLE_ROW.DURABLE_END] as Offset,
+        startOffset: rows[at + DURABLE_ROW.LOG_START_OFFSET] as number,
         eligible,
         nowMs,
       });
@@ -92,6 +93,14 @@ export class FollowerSessions {
 
   onHighWatermark(replica: Replica): void {
     for (const slot of this.#hosted.of(replica)) slot.session.onHighWatermark(slot);
+  }
+
+  /** In a later turn, as roles: a core is being stepped. */
+  onLogStart(replica: Replica): void {
+    if (this.#sessions.size === 0) return;
+    this.#deps.defer(() => {
+      for (const slot of [...this.#hosted.of(replica)]) slot.session.onLogStart(slot);
+    });
   }
 
   /** In a later turn: roles change by the thousand, and inside the work of their own replicas. */

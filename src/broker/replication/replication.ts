@@ -80,6 +80,10 @@ export class Replication implements ReplicationCalls {
     this.#sessions.onHighWatermark(replica);
   }
 
+  onLogStart(replica: Replica): void {
+    this.#sessions.onLogStart(replica);
+  }
+
   forget(replica: Replica): void {
     this.#unfollow(replica);
     this.#sessions.forget(replica);

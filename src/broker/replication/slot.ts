@@ -44,6 +44,7 @@ export class Slot {
   /** An answer is owed, also an empty one. */
   mustAnswer = false;
   sentHighWatermark = -1;
+  sentStartOffset = -1;
   notice: Notice | undefined;
   silentSinceMs = 0;
   /** In the session's queue of those that were answered, and when it is looked at there. */

@@ -78,7 +78,7 @@ export interface ReplicationSettings {
  * The class `Replication` of replication.ts. What its owner owes it:
  *   - `onEffect` for each StreamEffect, in order, inside the step or after it;
  *   - `onRole` after each step that gave the replica a role or a new leader epoch (lead, follow, stand-by), in the same turn;
- *   - `onReadable` when the written end of a partition led here rose, `onHighWatermark` when its mark did;
+ *   - `onReadable` when the written end of a partition led here rose, `onHighWatermark` when its mark did, `onLogStart` when its log start did;
  *   - `forget` when the replica is gone from here;
  *   - `onBrokersChanged` when registrations, fences or this broker's epoch changed in the applied metadata, `onRoomChanged` with the store's.
  * Each costs nothing where no other broker takes part.
@@ -88,6 +88,7 @@ export interface ReplicationCalls {
   onRole(replica: Replica, role: PartitionRole): void;
   onReadable(replica: Replica): void;
   onHighWatermark(replica: Replica): void;
+  onLogStart(replica: Replica): void;
   forget(replica: Replica): void;
   onBrokersChanged(): void;
   onRoomChanged(): void;

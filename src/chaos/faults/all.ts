@@ -7,6 +7,7 @@ import { PROXY_KINDS } from "./proxy-kinds.ts";
 import { BEHIND_KINDS } from "./behind.ts";
 import { ORDERED_KINDS } from "./ordered.ts";
 import { CLOCK_KINDS } from "./clock.ts";
+import { COLD_KINDS } from "./corrupt-cold.ts";
 import { CORRUPT_KINDS } from "./corrupt.ts";
 import { DISK_SWAP_KINDS } from "./corrupt-disk.ts";
 import { REFUSED_KINDS } from "./corrupt-refused.ts";
@@ -28,6 +29,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
   ...SPACE_KINDS,
   ...CLOCK_KINDS,
   ...CORRUPT_KINDS,
+  ...COLD_KINDS,
   ...REFUSED_KINDS,
   ...DISK_SWAP_KINDS,
 ];

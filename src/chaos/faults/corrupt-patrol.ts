@@ -1,5 +1,5 @@
 // Damage in a cold part of a log is found when it is read. So a replica that was damaged is read whole as the leader of its partition; then it is either whole, or
-// found, told of, dropped and fetched anew from the others (D-17).
+// found, told of, and mended from the others (D-17).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../client/types.ts";
 import type { ChaosCluster, ChaosNode } from "../cluster-types.ts";
@@ -20,13 +20,13 @@ export async function patrol(
   cluster: ChaosCluster,
   node: ChaosNode,
   options: { readonly place: PatrolPlace; readonly events: () => readonly LoggedEvent[] },
-): Promise<"fetched anew" | "whole"> {
+): Promise<"mended" | "whole"> {
   const { place, events } = options;
   const client = await cluster.client();
   const untilMs = performance.now() + PATROL_MS;
   while (performance.now() < untilMs) {
-    if (hasFetchedAnew(events(), place)) {
-      if ((await cluster.isr(place.topic, place.partition)).includes(node.nodeId)) return "fetched anew";
+    if (isMended(events(), place)) {
+      if ((await cluster.isr(place.topic, place.partition)).includes(node.nodeId)) return "mended";
     } else if (await isReadWhole(client, cluster, node, place)) {
       return "whole";
     }
@@ -37,10 +37,12 @@ export async function patrol(
   );
 }
 
-export function hasFetchedAnew(events: readonly LoggedEvent[], { topic, partition }: PatrolPlace): boolean {
+const MENDED = new Set(["replica_repaired", "replica_dropped_to_fetch_anew"]);
+
+/** By segment, or whole. */
+export function isMended(events: readonly LoggedEvent[], { topic, partition }: PatrolPlace): boolean {
   return events.some(
-    ({ event, fields }) =>
-      event === "replica_dropped_to_fetch_anew" && fields["topic"] === topic && fields["partition"] === partition,
+    ({ event, fields }) => MENDED.has(event) && fields["topic"] === topic && fields["partition"] === partition,
   );
 }
 

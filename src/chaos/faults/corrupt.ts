@@ -15,7 +15,7 @@ import type { FaultKind } from "./types.ts";
 const SEGMENT_BYTES_MIN = 1_024;
 const LOGGED_MS = 5_000;
 const SLOTS = { superblock: 4_096, "metadata/quorum-state": 8_192 } as const;
-const CACHES = /\.(index|producers)$|^leader-epoch-checkpoint$/;
+const CACHES = /\.(index|timeindex|producers)$|^leader-epoch-checkpoint$/;
 
 interface SegmentFile extends PatrolPlace {
   readonly path: string;

@@ -1,10 +1,7 @@
 // Processes that die at a named place between two durable steps, while they serve or while they start.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { FAILPOINTS, type FailpointName } from "../../base/failpoint-names.ts";
 import type { Rng } from "../../base/rng.ts";
-import { distDirectory } from "../build.ts";
+import { failpointModule } from "../build.ts";
 import type { ChaosNode } from "../cluster-types.ts";
 import { type FailpointWish, failpointText } from "./failpoint-wish.ts";
 import { exitsSince, faultEvent, startAll } from "./parts.ts";
@@ -42,16 +39,9 @@ const DEATH_MS = 20_000;
 /** Of a start: so often, one after another, each at another place (at most 5). */
 const DEATHS = { low: 2, high: 5 } as const;
 
-/** Why there are none; undefined: there are. The published build has its failpoints taken out. */
-export function noFailpoints(): string | undefined {
-  const text = readFileSync(join(distDirectory(), "storage", "journal.js"), "utf8");
-  return /\bfailpoint\("/.test(text) ? undefined : "this build has none (it is a published one)";
-}
-
 /** What a node is started with to die there. */
 export function failpointEnvironment(wish: FailpointWish): Readonly<Record<string, string>> {
-  const preload = pathToFileURL(join(distDirectory(), "chaos", "faults", "failpoint-preload.js"));
-  return { OTTLA_FAILPOINT: failpointText(wish), NODE_OPTIONS: `--import ${preload.href}` };
+  return { OTTLA_FAILPOINT: failpointText(wish), NODE_OPTIONS: `--import ${failpointModule()}` };
 }
 
 /** Starts the node, stops it in order once it is ready if that is wanted, and waits for its death there. Rejects when it does not come, or ends in another way. */

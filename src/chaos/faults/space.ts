@@ -79,6 +79,13 @@ function fillBy(fd: number, sizeBytes: number): number {
   }
 }
 
+/** Fills the file system of a directory up to the last block; the returned function gives the space back. */
+export function fillDisk(directory: string): () => void {
+  const path = join(directory, BALLAST);
+  fill(path);
+  return () => rmSync(path, { force: true });
+}
+
 interface Ballast {
   readonly node: ChaosNode;
   readonly path: string;

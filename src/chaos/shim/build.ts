@@ -4,16 +4,15 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
 import { arch, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { packageFile } from "../../platform/package-files.ts";
 
 const FLAGS = ["-shared", "-fPIC", "-O2", "-pthread", "-Wall", "-Wextra"];
 const COMPILE_MS = 60_000;
 
-/** The C file: beside this one in the sources; from the build, which holds no C, in the sources beside it. */
+/** The C file; a build holds none. */
 export function shimSource(): string {
-  const beside = fileURLToPath(new URL("preload.c", import.meta.url));
-  return existsSync(beside) ? beside : fileURLToPath(new URL("../../../src/chaos/shim/preload.c", import.meta.url));
+  return packageFile("src/chaos/shim/preload.c");
 }
 
 /** The path of the library. Rejects with the compiler's words where there is none, or on a system that is not Linux. */

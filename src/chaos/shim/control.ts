@@ -51,6 +51,8 @@ export interface ShimCounters {
   readonly undoLost: number;
   /** Calls on files of the data directory that the shim sees but cannot undo: the same. */
   readonly unsupported: number;
+  /** When the last sync or write failed, on the machine's monotonic clock; 0: none did. */
+  readonly lastFailureUs: number;
 }
 
 export interface ShimControl {
@@ -102,6 +104,7 @@ export const COUNTER_SLOTS = {
   undoBytes: 44,
   undoLost: 45,
   unsupported: 46,
+  lastFailureUs: 47,
 } as const satisfies Record<keyof ShimCounters, number>;
 
 export const NO_FAULTS: ShimFaults = {

@@ -48,7 +48,7 @@
 enum {
   FAIL_SYNCS = 1, SYNC_DELAY_MS, FAIL_WRITES, WRITE_DELAY_MS, SHORT_WRITES, SPACE_LEFT, CLOCK_OFFSET_MS, MATCH,
   SYNCS = 32, SYNCS_FAILED, SYNCS_DELAYED, WRITES, WRITES_FAILED, WRITES_DELAYED, WRITES_SHORTENED, WRITES_REFUSED,
-  RESIZES, NAMES, CLOCK_READS, UNDO_RECORDS, UNDO_BYTES, UNDO_LOST, UNSUPPORTED,
+  RESIZES, NAMES, CLOCK_READS, UNDO_RECORDS, UNDO_BYTES, UNDO_LOST, UNSUPPORTED, LAST_FAILURE_US,
   SEQUENCE = 64
 };
 
@@ -115,6 +115,14 @@ static int strikes(int slot) {
   while (left > 0)
     if (__atomic_compare_exchange_n(&slots[slot], &left, left - 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
   return left < 0;
+}
+
+// When it is told that a call failed, so that what the process does about it can be measured from there.
+static void failed(int counter) {
+  struct timespec now;
+  count(counter, 1);
+  get_clock_gettime()(CLOCK_MONOTONIC, &now);
+  __atomic_store_n(&slots[LAST_FAILURE_US], now.tv_sec * 1000000LL + now.tv_nsec / 1000, __ATOMIC_RELAXED);
 }
 
 static int matches(const char *path) {
@@ -554,7 +562,7 @@ static int first_bytes(const struct iovec *iov, int parts, uint64_t bytes, struc
 // How much of a write is let through; -1: none, with errno. Takes what it grows the file by from the space that is left.
 static int64_t allowed_bytes(const struct file *file, const struct stat *stat, uint64_t position, uint64_t bytes) {
   if (bytes == 0 || !matches(file->path)) return (int64_t)bytes;
-  if (strikes(FAIL_WRITES)) return count(WRITES_FAILED, 1), errno = EIO, -1;
+  if (strikes(FAIL_WRITES)) return failed(WRITES_FAILED), errno = EIO, -1;
   uint64_t allowed = bytes, size = (uint64_t)stat->st_size;
   if (setting(SHORT_WRITES) && bytes > 1) {
     allowed = 1 + (position * 0x9e3779b97f4a7c15ULL >> 20) % (bytes - 1);
@@ -640,7 +648,7 @@ static int sync_file(int fd, int (*real)(int)) {
   if (is_struck) delay(SYNC_DELAY_MS, SYNCS_DELAYED);
   int result = -1;
   if (is_struck && strikes(FAIL_SYNCS)) {
-    count(SYNCS_FAILED, 1);
+    failed(SYNCS_FAILED);
     errno = EIO;
   } else result = real(fd);
   int saved = errno;

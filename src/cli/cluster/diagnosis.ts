@@ -77,6 +77,7 @@ export function diagnose(all: ClusterObservation, local?: LocalFacts): Diagnosis
   const findings = [
     ...ofCluster,
     ...quorum.refusedIds.map(refused),
+    ...doubled(seen, quorum).map(halfReplaced),
     ...seen.nodes.flatMap((node) => nodeFindings(node, { quorum, told, local })),
     ...leaderFindings(seen, condition),
     ...topicFindings(seen),
@@ -96,6 +97,7 @@ export function diagnose(all: ClusterObservation, local?: LocalFacts): Diagnosis
 interface Quorum {
   /** Of the node that knows most; undefined: no node says anything of a quorum. */
   readonly view: DescribeQuorumResponse | undefined;
+  /** A node is there twice while a new disk of it votes beside the one before: all of them make the majority. */
   readonly voterIds: readonly number[];
   readonly upIds: readonly number[];
   readonly missingIds: readonly number[];
@@ -122,11 +124,13 @@ function quorumOf(seen: ClusterObservation): Quorum {
     if (node === undefined) return views.some(({ reachable }) => reachable.includes(nodeId));
     return node.quorum !== null && votes(node.quorum);
   };
+  // A node runs on one disk only.
+  const isOneUp = (nodeId: number, place: number) => voterIds.indexOf(nodeId) === place && isUp(nodeId);
   return {
     view,
     voterIds,
-    upIds: voterIds.filter(isUp),
-    missingIds: voterIds.filter((nodeId) => !isUp(nodeId)),
+    upIds: voterIds.filter(isOneUp),
+    missingIds: [...new Set(voterIds.filter((nodeId) => !isUp(nodeId)))],
     refusedIds: refusedIds.sort((one, other) => one - other),
   };
 }
@@ -250,6 +254,22 @@ function hasOtherDisk({ nodeId, quorum }: NodeObservation, { view, voterIds }: Q
   return isOutside && view?.clusterId === quorum?.clusterId && voterIds.includes(nodeId);
 }
 
+/** Nodes that vote with several disks, and are not told of as one that votes with none of them. */
+function doubled({ nodes }: ClusterObservation, quorum: Quorum): number[] {
+  const isTold = (nodeId: number) => nodes.some((node) => node.nodeId === nodeId && hasOtherDisk(node, quorum));
+  return quorum.voterIds.filter((nodeId, place, all) => all.indexOf(nodeId) < place && !isTold(nodeId));
+}
+
+function halfReplaced(nodeId: number): Finding {
+  return {
+    code: "VOTER_DISK_REPLACED",
+    nodeId,
+    message: `node ${nodeId} votes on its new disk, and the one before still is a voter: its replacement was interrupted`,
+    means: "a voter that can never be there counts, so that one loss less can be borne",
+    hint: `ottla quorum replace ${nodeId} once more: it goes on where it stopped`,
+  };
+}
+
 function otherDisk(nodeId: number): Finding {
   return {
     code: "VOTER_DISK_REPLACED",
@@ -328,7 +348,7 @@ function topicFindings({ topics }: ClusterObservation): Finding[] {
       "PARTITIONS_LOST",
       topics.lost,
       "without a leader and without a replica that has everything",
-      "bring back a node with an intact disk; else ottla partition elect <topic> <partition> --unclean --yes takes the fullest of the replicas that are up and not damaged, or delete the topic",
+      "bring back a node with an intact disk; else ottla partition elect <topic> <partition> --unclean --yes takes the fullest of the replicas that are up and not damaged; where all are damaged, delete the topic",
     ),
     ...finding(
       "PARTITIONS_BELOW_MIN_ISR",

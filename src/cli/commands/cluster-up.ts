@@ -1,7 +1,7 @@
 // ottla cluster up: the launcher in the foreground, or with --detach in the background as the parent that the nodes keep.
 import { existsSync } from "node:fs";
 import { relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { packageFile } from "../../platform/package-files.ts";
 import { NODES_MAX, planCluster } from "../cluster-file.ts";
 import { environmentRemarks } from "../config-file.ts";
 import type { Invocation } from "../invocation.ts";
@@ -49,6 +49,6 @@ async function portsFor(flags: UpFlags): Promise<number[] | undefined> {
 }
 
 function defaultClusterFile(): string {
-  const example = fileURLToPath(new URL("../../../cluster.example.json", import.meta.url));
+  const example = packageFile("cluster.example.json");
   return existsSync("cluster.json") ? "cluster.json" : relative(process.cwd(), example);
 }

@@ -1,5 +1,6 @@
 // What `topic alter` and `broker alter` have in common: the flags that say what to change, and a table of settings.
 import type { ConfigChanges, ConfigInfo } from "../../client/types.ts";
+import { CLEANUP, CONFIG_WORDS, wordValue } from "../../model/config-values.ts";
 import type { Output } from "../output.ts";
 import { counted, parsePair, UsageError } from "../values.ts";
 
@@ -23,10 +24,18 @@ export function changesOf(flags: AlterFlags): ConfigChanges {
   return Object.fromEntries(changes);
 }
 
-/** "2 settings altered", or what would be. */
+/** "2 settings altered", or what would be, and what comes of it that cannot be taken back. */
 export function alteredText(changes: ConfigChanges, isDryRun: boolean): string {
   const count = counted(Object.keys(changes).length, "setting");
-  return isDryRun ? `${count} would be altered` : `${count} altered`;
+  return `${count} ${isDryRun ? "would be altered" : "altered"}${lossRemark(changes)}`;
+}
+
+/** Nobody says here what the policy was before; where it had compact nothing without a key is there. */
+function lossRemark(changes: ConfigChanges): string {
+  const policy = changes["cleanup.policy"];
+  const bits = typeof policy === "string" ? wordValue(CONFIG_WORDS["cleanup.policy"], policy) : undefined;
+  if (bits === undefined || (bits & CLEANUP.COMPACT) === 0) return "";
+  return "; with compact, records without a key will go; the others keep their last value";
 }
 
 const SOURCES: Readonly<Record<ConfigInfo["source"], string>> = {

@@ -1,11 +1,12 @@
 // ottla log dump|verify: the files of a stopped node, looked at without a broker. Damage ends with 1 and names the first bad offset.
 import { existsSync, statSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { createChecksum } from "../../platform/checksum.ts";
 import { createFiles } from "../../platform/files.ts";
 import { FileError, type FileErrorKind } from "../../ports/files.ts";
-import { dumpLog, verifyDirectory, verifyLog } from "../../storage/inspect.ts";
+import { verifyDirectory } from "../../storage/inspect.ts";
+import { dumpLog, verifyLog } from "../../storage/inspect-log.ts";
 import {
   type BatchSummary,
   type DirectoryReport,
@@ -16,7 +17,15 @@ import {
   type SnapshotReport,
 } from "../../storage/inspect-types.ts";
 import { verifyMetadata } from "../../storage/inspect-metadata.ts";
-import { LOG_SUFFIX, PRODUCERS_SUFFIX } from "../../storage/paths.ts";
+import {
+  IDENT_SUFFIX,
+  INDEX_SUFFIX,
+  LOG_SUFFIX,
+  PRODUCERS_SUFFIX,
+  producersEndOf,
+  SNAPSHOT_SUFFIX,
+  TIME_INDEX_SUFFIX,
+} from "../../storage/paths.ts";
 import { QUORUM_STATE } from "../../storage/quorum-state.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
@@ -24,7 +33,7 @@ import type { Output } from "../output.ts";
 import { counted } from "../values.ts";
 
 const HELP =
-  "log dump takes a segment file (<20 digits>.log), an image of producers or a node's metadata directory; log verify a segment file, and a partition's or a node's data directory";
+  "log dump takes a segment file (<20 digits>.log), its .index, .timeindex or .ident, an image or a snapshot of producers or a node's metadata directory; log verify a segment file, and a partition's or a node's data directory";
 const FAULTS_TOLD_MAX = 20;
 
 const inspectDeps = () => ({ files: createFiles(), checksum: createChecksum() });
@@ -34,6 +43,7 @@ export async function logDump({ args, output }: Invocation): Promise<number> {
   if (isMetadata(file)) return dumpMetadata(file, output);
   if (isDirectory(file)) throw unusable(file, "it is a directory");
   if (file.endsWith(PRODUCERS_SUFFIX)) return dumpImage(file, output);
+  if (existsSync(file) && isBeside(file)) return dumpBeside(file, output);
   refuseOtherFile(file);
   if (isMetadata(dirname(file))) return dumpMetadata(file, output);
   const printer = batchPrinter(output);
@@ -59,6 +69,18 @@ async function dumpImage(file: string, output: Output): Promise<number> {
   return EXIT.OK;
 }
 
+async function dumpBeside(file: string, output: Output): Promise<number> {
+  const { dumpSidecar } = await import("./log-sidecars.ts");
+  const found = await looking(() => dumpSidecar(inspectDeps(), file, output));
+  if (typeof found !== "number")
+    throw damaged([found], "it is made anew from the log, or checked with it, by the next start");
+  output.note(counted(found, "row"));
+  return EXIT.OK;
+}
+
+const BESIDE = [INDEX_SUFFIX, TIME_INDEX_SUFFIX, IDENT_SUFFIX];
+const isSnapshot = (file: string) => producersEndOf(basename(file), SNAPSHOT_SUFFIX) !== undefined;
+const isBeside = (file: string) => isSnapshot(file) || BESIDE.some((suffix) => file.endsWith(suffix));
 const withoutSlash = (path: string) => path.replace(/(?<=.)\/+$/, "");
 const isMetadata = (directory: string) => existsSync(join(directory, QUORUM_STATE));
 
@@ -84,10 +106,11 @@ const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?
 
 function refuseOtherFile(file: string): void {
   if (file.endsWith(LOG_SUFFIX) || !existsSync(file)) return;
-  if (file.endsWith(PRODUCERS_SUFFIX))
+  if (file.endsWith(PRODUCERS_SUFFIX) || isSnapshot(file))
     throw unusable(file, `it is an image of producers, which is checked with its log: ${dirname(file)}`);
-  const beside = file.replace(/\.index$/, LOG_SUFFIX);
-  throw unusable(file, beside === file ? "it is no segment file" : `it is an offset index; its segment is ${beside}`);
+  const suffix = BESIDE.find((each) => file.endsWith(each));
+  if (suffix === undefined) throw unusable(file, "it is no segment file");
+  throw unusable(file, `it is checked with its segment, which is ${file.slice(0, -suffix.length)}${LOG_SUFFIX}`);
 }
 
 function unusable(path: string, reason: string): CommandFailure {
@@ -122,7 +145,14 @@ function cellsOf(batch: BatchSummary): string[] {
   const numbers = [position, sizeBytes, baseOffset, lastOffset, leaderEpoch, recordCount, maxTimestamp];
   const { producerId, producerEpoch, baseSequence } = batch;
   const producer = producerId < 0 ? ["-", "-"] : [`${producerId}/${producerEpoch}`, String(baseSequence)];
-  return [...numbers.map(String), batch.codec, batch.isControl ? "control" : "data", ...producer];
+  return [...numbers.map(String), batch.codec, kindOf(batch), ...producer];
+}
+
+/** `empty`: compaction has left only its offsets. `deletes`: so it has records that delete their key, which go in time. */
+function kindOf({ isControl, told, recordCount, deleteHorizonMs }: BatchSummary): string {
+  if (isControl) return told?.kind ?? "control";
+  if (recordCount === 0) return "empty";
+  return deleteHorizonMs === undefined ? "data" : "deletes";
 }
 
 export async function logVerify({ args, output }: Invocation): Promise<number> {
@@ -143,8 +173,8 @@ const FILE_HINT =
   "a tail torn by a crash is no damage, but only ottla log verify of the node's data directory can tell; keep a copy before anything is changed";
 
 async function verifyFile(path: string): Promise<Report> {
-  const logs = [await verifyLog(inspectDeps(), path)];
-  return { kind: "segment", directory: dirname(path), logs, metadata: undefined, faults: [], remarks: [] };
+  const { remarks, ...log } = await verifyLog(inspectDeps(), path);
+  return { kind: "segment", directory: dirname(path), logs: [log], metadata: undefined, faults: [], remarks };
 }
 
 function printReport(output: Output, report: Report, faults: readonly Fault[]): void {

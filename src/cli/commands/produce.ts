@@ -15,6 +15,7 @@ import { counted, parseDuration, parseInteger, parsePair, parseSize, UsageError 
 export interface ProduceFlags {
   readonly acks: string;
   readonly keyDelimiter?: string;
+  readonly emptyAsNull?: boolean;
   readonly header?: readonly string[];
   readonly compression: string;
   readonly partition?: string;
@@ -82,6 +83,12 @@ function recordMaker(flags: ProduceFlags): RecordMaker {
   });
   const delimiter = flags.keyDelimiter === undefined ? undefined : Buffer.from(flags.keyDelimiter);
   if (delimiter?.length === 0) throw new UsageError("--key-delimiter takes a text that is not empty");
+  const isEmptyNull = flags.emptyAsNull === true;
+  if (isEmptyNull && delimiter === undefined)
+    throw new UsageError(
+      "--empty-as-null goes with --key-delimiter",
+      "a value of null deletes its key: give it with -K :",
+    );
   // One object for all records: enqueue copies what it is given before it returns.
   const record: { -readonly [Name in keyof OutgoingRecord]: OutgoingRecord[Name] } = {
     value: null,
@@ -95,7 +102,8 @@ function recordMaker(flags: ProduceFlags): RecordMaker {
     make: (line) => {
       const at = delimiter === undefined ? -1 : bufferOf(line).indexOf(delimiter);
       record.key = at < 0 ? null : line.subarray(0, at);
-      record.value = at < 0 ? line : line.subarray(at + (delimiter?.length ?? 0));
+      const value = at < 0 ? line : line.subarray(at + (delimiter?.length ?? 0));
+      record.value = isEmptyNull && value.length === 0 ? null : value;
       return record;
     },
   };
@@ -242,8 +250,10 @@ class Feed {
       if (rate === undefined) return wait;
       return wait === undefined ? this.#pace(rate) : wait.then(() => this.#pace(rate));
     } catch (thrown) {
-      if (!(thrown instanceof OttlaError) || thrown.code !== "MESSAGE_TOO_LARGE") throw thrown;
-      tally.oversized(lineNumber, line.length);
+      const code = thrown instanceof OttlaError ? thrown.code : undefined;
+      if (code === "MESSAGE_TOO_LARGE") tally.oversized(lineNumber, line.length);
+      else if (code === "INVALID_RECORD") tally.keyless(lineNumber, line.length);
+      else throw thrown;
       return undefined;
     }
   }

@@ -18,6 +18,7 @@ function addProduce(program: Command, act: Act): void {
       "all",
     )
     .option("-K, --key-delimiter <text>", "what is before it on a line is the key")
+    .option("-Z, --empty-as-null", "an empty value is null: in a compacted topic it deletes its key (with -K)")
     .option("-H, --header <key=value>", "a header for every record; repeatable", gather)
     .option("-z, --compression <codec>", "none, gzip, snappy, lz4 or zstd", "none")
     .option("-p, --partition <n>", "send to this partition (default: by key, or one partition per batch)")
@@ -37,7 +38,8 @@ function addProduce(program: Command, act: Act): void {
     .addHelpText(
       "after",
       prose(`
-A record is the bytes between line feeds; CR is kept, an empty line is an empty value.
+A record is the bytes between line feeds; CR is kept, an empty line is an empty value (with -Z: null). A topic whose cleanup.policy has compact
+takes no record without a key: such lines are named and not sent.
 What an acknowledged record survives:
   --acks all  (also -1) everything that leaves one replica in sync, of at least min.insync.replicas: kill -9, power loss, lost disks of the others
   --acks 1    kill -9 of the leader's process; not a power loss of its machine, nor another leader before it was copied
@@ -48,7 +50,11 @@ While fewer than min.insync.replicas are in sync nothing is taken, whatever the 
     )
     .addHelpText(
       "after",
-      examples("cat access.log | ottla produce access-log", "ottla produce orders -K : -z lz4 --acks 1 < orders.txt"),
+      examples(
+        "cat access.log | ottla produce access-log",
+        "ottla produce orders -K : -z lz4 --acks 1 < orders.txt",
+        "echo 'user-17:' | ottla produce profiles -K : -Z",
+      ),
     );
   act(produce, async () => (await import("../commands/produce.ts")).produce);
 }
@@ -73,7 +79,9 @@ function addConsume(program: Command, act: Act): void {
 Format: %t topic  %p partition  %o offset  %T timestamp in ms  %k key  %v value
         %h headers  %e leader epoch
         %K and %V lengths of key and value, -1 for null
-        %%  \\n  \\t  \\r  \\0  \\\\  \\xHH`),
+        %%  \\n  \\t  \\r  \\0  \\\\  \\xHH
+-o -N counts the records of each partition; beyond 10000 it counts offsets, of which some have no record (compaction, what the broker writes
+for itself): then it may print fewer.`),
     )
     .addHelpText(
       "after",

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { type Act, examples, gather, prose } from "./act.ts";
 
 export function addTopic(program: Command, act: Act): void {
-  const topic = program.command("topic").description("create, list, describe, alter and delete topics");
+  const topic = program.command("topic").description("create, list, describe, alter, trim and delete topics");
   addCreate(topic, act);
   addLooking(topic, act);
   addChanging(topic, act);
@@ -51,6 +51,32 @@ function addChanging(topic: Command, act: Act): void {
       ),
     );
   act(alter, async () => (await import("../commands/topic.ts")).topicAlter);
+  const trim = topic
+    .command("trim")
+    .argument("<name>")
+    .description("delete the oldest records of a topic, for good")
+    .option(
+      "--before <position>",
+      "the first that stays: an offset, -N (the last N stay; -0: none), @time, or end (none)",
+    )
+    .option("-P, --partitions <list>", "only these, e.g. 0,2-4")
+    .option("-y, --yes", "do not ask")
+    .addHelpText(
+      "after",
+      prose(`
+Done when no replica on a node that is up has anything of them; one that is away deletes them when it is back. Only of topics whose cleanup.policy
+has delete. --before has to be given: what goes is gone. -N counts the records of each partition that a consumer would see; beyond 10000 it counts
+offsets, of which some have no record (compaction, what the broker writes for itself): then fewer may stay. What retention deletes by itself: ottla topic describe <name> --configs.`),
+    )
+    .addHelpText(
+      "after",
+      examples(
+        "ottla topic trim access-log --before @-7d",
+        "ottla topic trim access-log --before 120000 -P 0 --yes",
+        "ottla topic trim access-log --before -1000",
+      ),
+    );
+  act(trim, async () => (await import("../commands/topic-trim.ts")).topicTrim);
   const remove = topic
     .command("delete")
     .alias("rm")

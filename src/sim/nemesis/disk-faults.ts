@@ -1,9 +1,12 @@
 // Faults of disks: failed syncs (D7), full ones (D9), bits that turn over in the metadata log (D5), lost and old ones (D11).
+import { nodeIdOf } from "../../raft/types.ts";
 import type { DiskImage } from "../disk-image.ts";
 import { MARK } from "../marks.ts";
 import type { SimNode } from "../node.ts";
+import type { DamageOnDisk } from "../replicas/planted-damage.ts";
 import type { Ground } from "./ground.ts";
 import type { MachineFaults } from "./machine-faults.ts";
+import { type PartitionFile, partitionFilesOf } from "./partition-files.ts";
 
 /** D-20: what a voter told within its last second the others may not have written down yet. */
 const MARKS_WITHIN_MS = 2000;
@@ -12,8 +15,6 @@ const CONTACT_CHECK_MS = 500;
 const CONTACT_WAIT_MS = 12_000;
 const SLOW = { least: 10, most: 300 };
 const SLOW_MS_MAX = 15_000;
-/** `data/<topic>-<partition>/<file>`: not of one that is being deleted. */
-const PARTITION_FILE = /^data\/([^/]+-\d+)\/[^/]+$/;
 /** A node that refuses its disk for so long, or is refused for it, gets an empty one. */
 const GIVEN_UP_AFTER_MS = 4000;
 
@@ -46,7 +47,7 @@ export class DiskFaults {
         openFailures: 0,
         slowness: 1,
       });
-      if (node.isSpoilt) this.#giveUpOn(node);
+      if (node.isSpoilt && !this.#isNeeded(node)) this.#giveUpOn(node);
       node.isInRepair = false;
     }
   }
@@ -139,6 +140,10 @@ export class DiskFaults {
     world.note(node.name, "unreadable", `${found.path} @${position} of ${found.sizeBytes}`);
     node.disk.makeUnreadable(file, position);
     cluster.logSpoilt(node, found.partition);
+    cluster.pageUnreadable(node, found.partition, () => {
+      const { disk } = node;
+      return disk.image.find(found.path) === file && disk.hasUnreadable(file);
+    });
   }
 
   /** A node whose partitions have good copies elsewhere; any, now and then, where the seed is reckless. */
@@ -149,14 +154,8 @@ export class DiskFaults {
     return swarm.faults.recklessness > 0 || !cluster.hasLastCopy(node) ? node : undefined;
   }
 
-  #partitionFile(
-    node: SimNode,
-    isWanted: (path: string) => boolean,
-  ): { readonly path: string; readonly sizeBytes: number; readonly partition: string } | undefined {
-    const files = node.disk.image.filesBelow("data").flatMap(({ path, sizeBytes }) => {
-      const partition = PARTITION_FILE.exec(path)?.[1];
-      return partition === undefined || sizeBytes === 0 || !isWanted(path) ? [] : [{ path, sizeBytes, partition }];
-    });
+  #partitionFile(node: SimNode, isWanted: (path: string) => boolean): PartitionFile | undefined {
+    const files = partitionFilesOf(node.disk.image).filter(({ path }) => isWanted(path));
     return files.length === 0 ? undefined : this.#ground.rng.pick(files);
   }
 
@@ -237,7 +236,7 @@ export class DiskFaults {
     const { cluster } = this.#ground;
     const node = rng.pick(cluster.nodes);
     if (node.isSpoilt || node.isInRepair) return;
-    const copy = node.disk.copy();
+    const copy = { image: node.disk.copy(), damage: cluster.damageOn(node) };
     const brokerEpoch = cluster.brokerEpochOf(node);
     this.#ground.later(rng.between(MARKS_WITHIN_MS, 10_000), "old disk", () =>
       this.#whenKnown(node, () => {
@@ -247,18 +246,31 @@ export class DiskFaults {
     );
   }
 
-  #restore(node: SimNode, copy: DiskImage): void {
+  #restore(node: SimNode, { image, damage }: { readonly image: DiskImage; readonly damage: DamageOnDisk }): void {
     const { world, cluster } = this.#ground;
     this.#takeDown(node);
     this.#ground.later(MARKS_WITHIN_MS, "old disk put in", () => {
       world.countFault("D11 old disk restored");
-      cluster.diskLost(node);
-      node.restore(copy);
+      cluster.diskLost(node, damage);
+      node.restore(image);
       this.#bringBack(node);
-      this.#ground.later(GIVEN_UP_AFTER_MS, "old disk given up", () => {
-        if (node.isSpoilt) this.#giveUpOn(node);
-      });
+      this.#watchOld(node);
     });
+  }
+
+  /** Who had no vote yet has promised nothing: it may be given one on its old disk, and the others may need that by now. */
+  #watchOld(node: SimNode): void {
+    this.#ground.later(GIVEN_UP_AFTER_MS, "old disk given up", () => {
+      if (!node.isSpoilt) return;
+      if (this.#ground.cluster.mayLose(node)) this.#giveUpOn(node);
+      else this.#watchOld(node);
+    });
+  }
+
+  /** The others cannot decide without it; one whose disk is refused is no help to them. */
+  #isNeeded(node: SimNode): boolean {
+    const wouldLive = this.#ground.cluster.wouldLive((replica) => nodeIdOf(replica) !== node.id);
+    return !wouldLive && node.refusal?.code !== "DATA_DAMAGED";
   }
 
   #victim(node = this.#ground.rng.pick(this.#ground.cluster.nodes)): SimNode | undefined {

@@ -1,6 +1,7 @@
 // The nemesis: breaks things at the rates that the seed drew, and starts dead processes again.
 import type { SimNode } from "../node.ts";
 import type { SwarmConfig } from "../swarm.ts";
+import { AtRestFaults } from "./at-rest-faults.ts";
 import { DiskFaults } from "./disk-faults.ts";
 import { Ground, type NemesisParts } from "./ground.ts";
 import { MachineFaults } from "./machine-faults.ts";
@@ -34,6 +35,7 @@ export class Nemesis {
     const machines = new MachineFaults(this.#ground, this.#onPowerLoss);
     this.#machines = machines;
     this.#disks = new DiskFaults(this.#ground, machines);
+    new AtRestFaults(this.#ground, machines);
     new NetworkFaults(this.#ground);
   }
 

@@ -1,5 +1,6 @@
 // The records of one leader epoch of one partition, as its leader wrote them: what every copy must be equal to.
 import type { ProducerFields } from "../../model/batch-header.ts";
+import type { ToldProducers } from "../../model/producer-records.ts";
 import type { Lineage } from "./lineage.ts";
 
 /** One batch: where it stands, and a sum over what it holds. */
@@ -11,6 +12,8 @@ export interface BatchSeen {
   readonly sum: number;
   /** Its producer's; undefined: it has none. */
   readonly numbers?: ProducerFields & { readonly crc: number };
+  /** A control batch that speaks of producers. */
+  readonly told?: ToldProducers | undefined;
 }
 
 export class EpochTruth {

@@ -29,10 +29,32 @@ export function lineageBelow(lineage: Lineage, end: number): Lineage {
   return last === undefined || last.start < end ? lineage : lineage.filter(({ start }) => start < end);
 }
 
-/** First offset below `end` at which they differ; undefined when they do not. */
-export function firstDifference(left: Lineage, right: Lineage, end: number): number | undefined {
-  for (let at = 0; at < Math.max(left.length, right.length); at++) {
-    const [mine, other] = [left[at], right[at]];
+/** What is left of it when the log begins there. */
+export function lineageFrom(lineage: Lineage, start: number): Lineage {
+  if ((lineage[0]?.start ?? start) >= start) return lineage;
+  let first = 0;
+  while ((lineage[first + 1]?.start ?? Number.POSITIVE_INFINITY) <= start) first++;
+  return lineage.slice(first).map((span) => ({ epoch: span.epoch, start: Math.max(span.start, start) }));
+}
+
+/** Of the record that stands there. */
+export function epochAt(lineage: Lineage, offset: number): number | undefined {
+  return lineage.findLast(({ start }) => start <= offset)?.epoch;
+}
+
+/** Of a log that begins above `below`, together with what was there before it. */
+export function joined(below: Lineage, lineage: Lineage): Lineage {
+  const [first] = lineage;
+  if (first === undefined) return below;
+  const lower = below.filter(({ start }) => start < first.start);
+  return lower.at(-1)?.epoch === first.epoch ? [...lower, ...lineage.slice(1)] : [...lower, ...lineage];
+}
+
+/** First offset in [from, end) at which they differ; undefined when they do not. */
+export function firstDifference(left: Lineage, right: Lineage, end: number, from = 0): number | undefined {
+  const [one, another] = [lineageFrom(left, from), lineageFrom(right, from)];
+  for (let at = 0; at < Math.max(one.length, another.length); at++) {
+    const [mine, other] = [one[at], another[at]];
     const start = Math.min(mine?.start ?? end, other?.start ?? end);
     if (start >= end) return undefined;
     if (mine?.epoch !== other?.epoch || mine?.start !== other?.start) return start;

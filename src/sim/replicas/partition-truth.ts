@@ -5,7 +5,8 @@
 import type { NodeId } from "../../model/ids.ts";
 import type { PartitionRecord } from "../../replication/types.ts";
 import { type BatchSeen, EpochTruth } from "./epoch-truth.ts";
-import { firstDifference, type Lineage, lineageBelow, lineageOf, lineageText } from "./lineage.ts";
+import { type LogFound, type LostLog, newReplicaSeen, type ReplicaSeen } from "./replica-seen.ts";
+import { epochAt, firstDifference, joined, type Lineage, lineageBelow, lineageOf, lineageText } from "./lineage.ts";
 
 export class ReplicaBroken extends Error {
   readonly invariant: number;
@@ -16,43 +17,18 @@ export class ReplicaBroken extends Error {
   }
 }
 
-/** What a replica had when a planted fault took it. */
-interface LostLog {
-  readonly lineage: Lineage;
-  readonly startOffset: number;
-  readonly durableEnd: number;
-  /** From this partition epoch on no record counts it: a leader that has an older one goes by what was reported of it. Infinity: the metadata does not know. */
-  countedBefore: number;
+interface Appending {
+  readonly process: string;
+  readonly leadsIn: number | undefined;
+  /** The records of the batch are known to be some of those that were written there; none, or some. */
+  readonly areCompared?: boolean;
+  readonly isEmpty?: boolean;
 }
 
-/** What is known of one replica: a node on one disk. */
-export interface ReplicaSeen {
-  readonly node: NodeId;
-  lineage: Lineage;
-  startOffset: number;
-  /** Handed to its log. */
-  endOffset: number;
-  /** What it took for durable: never less after a restart. */
-  durableEnd: number;
-  /** What it knows to be committed; falls to what it stored when it restarts. */
-  highWatermark: number;
-  /** Its newest record of the partition in this life. */
-  record: PartitionRecord | undefined;
-  /** The epoch that it leads in now. */
-  leads: number | undefined;
-  /** Its disk was lost or is damaged, and the metadata may still count on it, or admit it by a proposal of before. */
-  isInDoubt: boolean;
-  /** Its log is not what it was, and not yet another one: where its core stands says nothing. */
-  isGone: boolean;
-  /** Bound: the faults that were planted. */
-  readonly lostLogs: LostLog[];
-}
-
-export interface LogFound {
+/** Of a core. */
+interface Standing {
   readonly startOffset: number;
-  readonly endOffset: number;
   readonly durableEnd: number;
-  readonly epochs: readonly { readonly epoch: number; readonly startOffset: number }[];
   readonly highWatermark: number;
 }
 
@@ -77,19 +53,7 @@ export class PartitionTruth {
   replica(node: NodeId): ReplicaSeen {
     let seen = this.replicas.get(node);
     if (seen === undefined) {
-      seen = {
-        node,
-        lineage: [],
-        startOffset: 0,
-        endOffset: 0,
-        durableEnd: 0,
-        highWatermark: 0,
-        record: undefined,
-        leads: undefined,
-        isInDoubt: false,
-        isGone: false,
-        lostLogs: [],
-      };
+      seen = newReplicaSeen(node);
       this.replicas.set(node, seen);
     }
     return seen;
@@ -98,6 +62,12 @@ export class PartitionTruth {
   /** Of those who the metadata counts on, one still has everything. */
   get hasCopy(): boolean {
     return this.#counted.some((node) => this.replicas.get(node)?.isInDoubt !== true);
+  }
+
+  /** The leader has taken what cannot be read yet. */
+  get hasUncommitted(): boolean {
+    const leader = this.record.leader === null ? undefined : this.replicas.get(this.record.leader);
+    return leader !== undefined && leader.highWatermark < leader.endOffset;
   }
 
   get #counted(): readonly NodeId[] {
@@ -109,7 +79,8 @@ export class PartitionTruth {
   /** A process found this log on its disk, or made it. */
   opened(node: NodeId, log: LogFound): void {
     const seen = this.replica(node);
-    if (log.durableEnd < seen.durableEnd && !seen.isInDoubt)
+    // Of a log without records it is of no consequence where it begins.
+    if (log.durableEnd < seen.durableEnd && seen.startOffset < seen.durableEnd && !seen.isInDoubt)
       this.#broken(16, `node ${node} took [0, ${seen.durableEnd}) for durable, its disk has ${log.durableEnd}`);
     seen.lineage = lineageOf(log.epochs, log.startOffset, log.endOffset);
     seen.startOffset = log.startOffset;
@@ -124,36 +95,41 @@ export class PartitionTruth {
   }
 
   /** A batch is handed to its log; `leadsIn`: the epoch that it leads in, undefined of a follower. */
-  appended(
-    node: NodeId,
-    batch: BatchSeen,
-    by: { readonly process: string; readonly leadsIn: number | undefined },
-  ): void {
+  appended(node: NodeId, batch: BatchSeen, by: Appending): void {
     const seen = this.replica(node);
     if (batch.base !== seen.endOffset)
       this.#broken(4, `node ${node} appends [${batch.base}, ${batch.last}] at ${seen.endOffset}`);
     const newest = seen.lineage.at(-1)?.epoch ?? -1;
     if (batch.epoch < newest) this.#broken(6, `node ${node} appends epoch ${batch.epoch} after ${newest}`);
-    if (by.leadsIn === undefined) this.#copied(seen, batch);
+    if (by.leadsIn === undefined) this.#copied(seen, batch, by);
     else this.#wrote(seen, batch, { process: by.process, epoch: by.leadsIn });
     if (batch.epoch > newest) seen.lineage = [...seen.lineage, { epoch: batch.epoch, start: batch.base }];
     seen.endOffset = batch.last + 1;
   }
 
-  /** Of its log, as their leaders wrote them; undefined: some are not known any more. */
-  batchesOf(node: NodeId): readonly BatchSeen[] | undefined {
-    const { lineage, startOffset, endOffset } = this.replica(node);
-    if (startOffset > 0) return undefined;
-    return lineage.flatMap(({ epoch }, at) => [
-      ...(this.#epochs.get(epoch)?.below(lineage[at + 1]?.start ?? endOffset) ?? []),
+  /** Of its log and of what was deleted below it, as their leaders wrote them. */
+  batchesOf(node: NodeId): readonly BatchSeen[] {
+    const seen = this.replica(node);
+    const whole = this.#wholeOf(seen);
+    return whole.flatMap(({ epoch }, at) => [
+      ...(this.#epochs.get(epoch)?.below(whole[at + 1]?.start ?? seen.endOffset) ?? []),
     ]);
+  }
+
+  /**
+   * What it knows of producers is what whoever was there all the time knows: also once its log begins further up (D-15), or has what a compacted one had.
+   * Compaction keeps the batches that count at its own end, so whoever copies such a log knows less while it is on its way there.
+   */
+  knowsAllProducers({ node, startOffset, hasCompacted, leads, isInDoubt }: ReplicaSeen): boolean {
+    if (startOffset === 0 && !hasCompacted) return true;
+    return !isInDoubt && this.record.uncleanEpoch < 0 && (leads !== undefined || this.record.isr.includes(node));
   }
 
   #wrote(seen: ReplicaSeen, batch: BatchSeen, { process, epoch }: { process: string; epoch: number }): void {
     if (batch.epoch !== epoch) this.#broken(6, `node ${seen.node} leads in ${epoch} and appends epoch ${batch.epoch}`);
     let truth = this.#epochs.get(epoch);
     if (truth === undefined) {
-      truth = new EpochTruth(epoch, { writer: process, start: batch.base, before: seen.lineage });
+      truth = new EpochTruth(epoch, { writer: process, start: batch.base, before: this.#wholeOf(seen) });
       this.#epochs.set(epoch, truth);
     }
     if (truth.writer !== process) this.#broken(7, `epoch ${epoch} is written by ${truth.writer} and by ${process}`);
@@ -162,17 +138,22 @@ export class PartitionTruth {
     truth.push(batch);
   }
 
-  #copied(seen: ReplicaSeen, batch: BatchSeen): void {
+  #copied(seen: ReplicaSeen, batch: BatchSeen, by: Appending): void {
     const { node, lineage } = seen;
     const truth = this.#epochs.get(batch.epoch);
     const original = truth?.at(batch.base);
-    if (truth === undefined || original === undefined || original.last !== batch.last || original.sum !== batch.sum)
+    const isEqual = original !== undefined && original.last === batch.last && original.sum === batch.sum;
+    // Compaction takes records, and makes one batch without any of several; those of this one were compared on their own.
+    const isLess = truth !== undefined && by.areCompared === true && isLeftOf(truth, batch, by.isEmpty === true);
+    if (truth === undefined || !(isEqual || isLess))
       this.#broken(
         5,
         `node ${node} takes [${batch.base}, ${batch.last}] of epoch ${batch.epoch}, which nobody wrote so`,
       );
+    if (!isEqual) seen.hasCompacted = true;
     if (lineage.at(-1)?.epoch === batch.epoch) return;
-    const differs = batch.base === truth.start ? firstDifference(lineage, truth.before, batch.base) : truth.start;
+    const differs =
+      batch.base === truth.start ? firstDifference(lineage, truth.before, batch.base, seen.startOffset) : truth.start;
     if (differs !== undefined && seen.startOffset <= differs)
       this.#broken(
         5,
@@ -211,7 +192,20 @@ export class PartitionTruth {
   dropped(node: NodeId, fromOffset: number): void {
     const seen = this.replica(node);
     this.#forget(seen, fromOffset);
+    seen.isGone = true;
     this.#mustHold(seen, 13);
+  }
+
+  /** It begins anew, there. */
+  restarted(node: NodeId, fromOffset: number): void {
+    const seen = this.replica(node);
+    this.#forget(seen, fromOffset);
+    seen.isGone = false;
+  }
+
+  /** Whole ranges of it may be copied now without a word (D-17), from a compacted log. */
+  mayBeRepaired(node: NodeId): void {
+    this.replica(node).hasCompacted = true;
   }
 
   /** The metadata knows of its new disk. */
@@ -273,16 +267,28 @@ export class PartitionTruth {
   }
 
   /** Where it stands after a step. */
-  stands(
-    node: NodeId,
-    { durableEnd, highWatermark }: { readonly durableEnd: number; readonly highWatermark: number },
-  ): void {
+  stands(node: NodeId, { startOffset, durableEnd, highWatermark }: Standing): void {
     const seen = this.replica(node);
     if (seen.isGone) return;
+    seen.startOffset = startOffset;
     if (durableEnd > seen.durableEnd) seen.durableEnd = durableEnd;
     if (highWatermark === seen.highWatermark) return;
     if (seen.leads !== undefined && highWatermark > seen.highWatermark) this.#mayCommit(seen, highWatermark);
     this.#knows(seen, highWatermark);
+  }
+
+  /** Is what was written there in this epoch committed? */
+  hasCommitted({ epoch, offset }: { readonly epoch: number; readonly offset: number }): boolean {
+    return offset < this.committedEnd && epochAt(this.#committed, offset) === epoch;
+  }
+
+  /** Was a batch committed that touches [from, to), other than what was told of producers? */
+  hasRecords(from: number, to: number): boolean {
+    const touches = ({ base, last, told }: BatchSeen): boolean => told === undefined && base < to && last >= from;
+    return this.#committed.some(({ epoch }, at) => {
+      const end = this.#committed[at + 1]?.start ?? this.committedEnd;
+      return [...(this.#epochs.get(epoch)?.below(end) ?? [])].some(touches);
+    });
   }
 
   /** What it tells its leader to have synced. */
@@ -309,8 +315,9 @@ export class PartitionTruth {
     if (this.#proposals.length > PROPOSALS_MAX) this.#proposals.shift();
   }
 
-  #isCommitted({ lineage }: ReplicaSeen, endOffset: number): boolean {
-    return endOffset <= this.committedEnd && firstDifference(lineage, this.#committed, endOffset) === undefined;
+  #isCommitted({ lineage, startOffset }: ReplicaSeen, endOffset: number): boolean {
+    const { committedEnd } = this;
+    return endOffset <= committedEnd && firstDifference(lineage, this.#committed, endOffset, startOffset) === undefined;
   }
 
   // --- rules
@@ -339,8 +346,8 @@ export class PartitionTruth {
   /** Durably, what `leader` has below `end`. */
   #hadAll(log: LostLog, leader: ReplicaSeen, end: number): boolean {
     if (log.durableEnd < end) return false;
-    const differs = this.isVoid ? undefined : firstDifference(log.lineage, leader.lineage, end);
-    return differs === undefined || differs < Math.max(log.startOffset, leader.startOffset);
+    const from = Math.max(log.startOffset, leader.startOffset);
+    return this.isVoid || firstDifference(log.lineage, leader.lineage, end, from) === undefined;
   }
 
   /** 2, 3: what a replica knows to be committed is what every other knows to be. */
@@ -350,11 +357,11 @@ export class PartitionTruth {
     if (highWatermark > seen.endOffset)
       this.#broken(9, `node ${seen.node} has high watermark ${highWatermark} and ends at ${seen.endOffset}`);
     const common = Math.min(highWatermark, this.committedEnd);
-    const differs = firstDifference(seen.lineage, this.#committed, common);
-    if (differs !== undefined && differs >= seen.startOffset)
+    const differs = firstDifference(seen.lineage, this.#committed, common, seen.startOffset);
+    if (differs !== undefined)
       this.#broken(
         3,
-        `node ${seen.node} takes ${lineageText(seen.lineage, highWatermark)} for committed, committed is ${lineageText(this.#committed, this.committedEnd)}`,
+        `node ${seen.node} takes ${lineageText(seen.lineage, highWatermark)} of [${seen.startOffset}, ${seen.endOffset}) for committed, committed is ${lineageText(this.#committed, this.committedEnd)}`,
       );
     if (highWatermark <= this.committedEnd) return;
     if (seen.leads === undefined)
@@ -362,9 +369,14 @@ export class PartitionTruth {
         9,
         `node ${seen.node}, a follower, has high watermark ${highWatermark}, committed is ${this.committedEnd}`,
       );
-    this.#committed = lineageBelow(seen.lineage, highWatermark);
+    this.#committed = lineageBelow(this.#wholeOf(seen), highWatermark);
     this.committedEnd = highWatermark;
     for (const node of this.#counted) this.#mustHold(this.replica(node), 13);
+  }
+
+  /** Also of what was deleted below its start: that was committed. */
+  #wholeOf({ lineage, startOffset }: ReplicaSeen): Lineage {
+    return startOffset === 0 ? lineage : joined(lineageBelow(this.#committed, startOffset), lineage);
   }
 
   /** 13: who is in the ISR or eligible has everything that is committed, durably. */
@@ -382,8 +394,8 @@ export class PartitionTruth {
     const { durableEnd, lineage, startOffset } = this.replica(node);
     const { committedEnd } = this;
     if (durableEnd < committedEnd) return `[${durableEnd}, ${committedEnd})`;
-    const differs = firstDifference(lineage, this.#committed, committedEnd);
-    if (differs === undefined || differs < startOffset) return undefined;
+    const differs = firstDifference(lineage, this.#committed, committedEnd, startOffset);
+    if (differs === undefined) return undefined;
     return `${differs}: it has ${lineageText(lineage, durableEnd)}, committed is ${lineageText(this.#committed, committedEnd)}`;
   }
 
@@ -397,7 +409,7 @@ export class PartitionTruth {
         end <= truth.end &&
         truth.isBoundary(end) &&
         (start === seen.startOffset ||
-          (start === truth.start && firstDifference(before, truth.before, start) === undefined));
+          (start === truth.start && firstDifference(before, truth.before, start, seen.startOffset) === undefined));
       if (!isEqual)
         this.#broken(
           5,
@@ -461,6 +473,12 @@ export class PartitionTruth {
   #broken(invariant: number, message: string): never {
     throw new ReplicaBroken(invariant, `${this.name}: ${message}`);
   }
+}
+
+/** One without records may stand for any part of the epoch. */
+function isLeftOf(truth: EpochTruth, { base, last }: BatchSeen, isEmpty: boolean): boolean {
+  if (isEmpty) return base >= truth.start && last < truth.end;
+  return truth.isBoundary(base) && truth.isBoundary(last + 1);
 }
 
 function proposalText(leaderEpoch: number, partitionEpoch: number, isr: readonly NodeId[]): string {

@@ -1,9 +1,18 @@
 // What each replica must remember of its idempotent producers (invariant 25): worked out from the batches of its log alone, and compared with what its
 // core remembers. And who may append under a name (24): nobody in an epoch below one that a broker has given away.
-import type { ProducerView, WindowBatch } from "../../model/producer-table.ts";
+import { isControlBatchAt, producerAt, producerIdAt } from "../../model/batch-header.ts";
+import { type ToldProducers, toldProducersAt } from "../../model/producer-records.ts";
+import { contentAt, type ProducerView, type WindowBatch } from "../../model/producer-table.ts";
 import type { BatchSeen } from "./epoch-truth.ts";
 
 const WINDOW = 5;
+const NO_NUMBERS = {};
+
+/** Of a batch with a producer, or that speaks of producers. */
+export function numbersAt(bytes: Uint8Array, at: number): Pick<BatchSeen, "numbers" | "told"> {
+  if (producerIdAt(bytes, at) >= 0) return { numbers: { ...producerAt(bytes, at), crc: contentAt(bytes, at) } };
+  return isControlBatchAt(bytes, at) ? { told: toldProducersAt(bytes, at) } : NO_NUMBERS;
+}
 
 interface Window {
   epoch: number;
@@ -14,7 +23,9 @@ interface Window {
 class Windows {
   readonly #windows = new Map<number, Window>();
 
-  take({ base, last, numbers }: BatchSeen): void {
+  take({ base, last, numbers, told }: BatchSeen): void {
+    if (told?.kind === "expired") for (const { producerId } of told.producers) this.#windows.delete(producerId);
+    if (told?.kind === "carried") this.#carry(told);
     if (numbers === undefined) return;
     const { producerId, producerEpoch, baseSequence, crc } = numbers;
     let window = this.#windows.get(producerId);
@@ -26,12 +37,22 @@ class Windows {
     if (window.batches.length > WINDOW) window.batches.shift();
   }
 
+  /** Of who was there all the time nothing changes: that is how a leader that carries on something else is found out. */
+  #carry({ producers, rememberedFrom }: Extract<ToldProducers, { kind: "carried" }>): void {
+    for (const [id, { batches }] of this.#windows)
+      if ((batches.at(-1)?.lastOffset ?? -1) < rememberedFrom) this.#windows.delete(id);
+    for (const { producerId, producerEpoch, batches } of producers)
+      if (!this.#windows.has(producerId))
+        this.#windows.set(producerId, { epoch: producerEpoch, batches: [...batches] });
+  }
+
   /** In words; undefined: they are the same. */
   differenceFrom(views: readonly ProducerView[]): string | undefined {
-    for (const view of views) {
-      const window = this.#windows.get(view.producerId);
-      const [has, must] = [textOf(view.producerEpoch, view.batches), textOf(window?.epoch, window?.batches ?? [])];
-      if (has !== must) return `producer ${view.producerId}: it has ${has}, its log says ${must}`;
+    for (const { producerId, producerEpoch, batches } of views) {
+      const window = this.#windows.get(producerId);
+      if (window?.epoch === producerEpoch && areSame(window.batches, batches)) continue;
+      const [has, must] = [textOf(producerEpoch, batches), textOf(window?.epoch, window?.batches ?? [])];
+      return `producer ${producerId}: it has ${has}, its log says ${must}`;
     }
     if (views.length === this.#windows.size) return undefined;
     const known = new Set(views.map(({ producerId }) => producerId));
@@ -40,7 +61,17 @@ class Windows {
   }
 }
 
-function textOf(epoch: number | undefined, batches: Window["batches"] | ProducerView["batches"]): string {
+/** A content that nobody can know is any (B-10). */
+function areSame(wanted: readonly WindowBatch[], found: readonly WindowBatch[]): boolean {
+  const isSame = ({ baseSequence, baseOffset, lastOffset, crc }: WindowBatch, at: number): boolean => {
+    const other = found[at];
+    if (other === undefined || other.baseSequence !== baseSequence || other.baseOffset !== baseOffset) return false;
+    return other.lastOffset === lastOffset && (crc === 0 || other.crc === 0 || crc === other.crc);
+  };
+  return wanted.length === found.length && wanted.every(isSame);
+}
+
+function textOf(epoch: number | undefined, batches: readonly WindowBatch[]): string {
   if (epoch === undefined) return "nothing";
   const each = batches.map(
     ({ baseSequence, baseOffset, lastOffset, crc }) => `${baseSequence} at ${baseOffset}..${lastOffset} (${crc})`,

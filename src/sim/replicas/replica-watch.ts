@@ -9,8 +9,8 @@ import {
   lastOffsetAt,
   leaderEpochAt,
   crcAt,
-  producerAt,
-  producerIdAt,
+  isControlBatchAt,
+  recordCountAt,
 } from "../../model/batch-header.ts";
 import type { NodeId, TopicId } from "../../model/ids.ts";
 import type { PartitionEffect, PartitionEvent, WaitingProduce } from "../../replication/types.ts";
@@ -19,9 +19,12 @@ import { type HistoryEvent, partitionName, type PartitionName } from "../../chec
 import { MARK, RARE_MARK } from "../marks.ts";
 import type { SimWorld } from "../world.ts";
 import type { ProducerTable } from "../../model/producer-table.ts";
-import { ProducerWatch } from "./producer-watch.ts";
+import { type DamageOnDisk, PlantedDamage } from "./planted-damage.ts";
+import { type LifeParts, type LifeStep, LifeWatch, keyOf } from "./life-watch.ts";
+import { numbersAt, ProducerWatch } from "./producer-watch.ts";
 import type { BatchSeen } from "./epoch-truth.ts";
-import { PartitionTruth, ReplicaBroken, type ReplicaSeen } from "./partition-truth.ts";
+import { PartitionTruth, ReplicaBroken } from "./partition-truth.ts";
+import type { ReplicaSeen } from "./replica-seen.ts";
 
 type Event = PartitionEvent<ProduceEntry>;
 type Effect = PartitionEffect<ProduceEntry>;
@@ -30,12 +33,12 @@ type Effect = PartitionEffect<ProduceEntry>;
 const CUTS: ReadonlySet<string> = new Set(["truncate", "restart-log", "damaged"] satisfies Effect["kind"][]);
 /** Appends between two looks at the producers of a replica. */
 const COMPARED_EVERY = 50;
-const NO_NUMBERS = {};
 
 export interface ReplicaWatchParts {
   readonly world: SimWorld;
   readonly onViolation: (violation: Violation) => void;
   readonly record: (event: HistoryEvent) => void;
+  readonly life: LifeParts;
 }
 
 /** What one replica of a node took for durable. */
@@ -58,28 +61,37 @@ export class ReplicaWatch {
   readonly #parts: ReplicaWatchParts;
   readonly #partitions = new Map<string, Watched>();
   readonly #waiting = new WeakMap<ProduceEntry, WaitingProduce<ProduceEntry>>();
-  /** Replicas of which bits turned over, or pages became unreadable, and nothing has shown it yet: node and partition. */
-  readonly #spoilt = new Set<string>();
-  /** Those that a start may find damaged, because the journal is. */
-  readonly #inSpoiltJournal = new Set<string>();
   /** Of each node's last registration. */
   readonly #brokerEpochs = new Map<NodeId, number>();
-  /** Logs that were found damaged: node, partition and log id. One is found again by each process until it is dropped. */
-  readonly #damaged = new Set<string>();
-  /** Replicas that are damaged: the next log that is opened for them is another one. */
-  readonly #isDropped = new Set<string>();
-  readonly #toldOf = new WeakSet<Replica["log"]>();
+  readonly damage: PlantedDamage;
   readonly #producers = new ProducerWatch();
+  /** How logs lose what they lose. */
+  readonly lives: LifeWatch;
   #moves = 0;
   #appends = 0;
 
   constructor(parts: ReplicaWatchParts) {
     this.#parts = parts;
+    this.lives = new LifeWatch(parts.world, parts.life);
+    this.damage = new PlantedDamage(parts.life.imageOf);
   }
 
   /** Times that a partition got another leader than the one before. */
   get leadershipMoves(): number {
     return this.#moves;
+  }
+
+  hasRecords(
+    topicId: TopicId,
+    partition: number,
+    { from, to }: { readonly from: number; readonly to: number },
+  ): boolean {
+    return this.#partitions.get(keyOf(topicId, partition))?.truth.hasRecords(from, to) === true;
+  }
+
+  /** Something that a leader has taken cannot be read yet. */
+  get hasUncommitted(): boolean {
+    return [...this.#partitions.values()].some(({ topic, truth }) => !topic.isDeleting && truth.hasUncommitted);
   }
 
   /** Not even an eligible replica is left that has all it should: as far as the metadata goes, or will when it hears. */
@@ -90,14 +102,21 @@ export class ReplicaWatch {
 
   /** Would a partition with several replicas be lost with this node's disk? Latent damage elsewhere counts as loss. */
   hasLastCopy(node: NodeId): boolean {
-    for (const { truth } of this.#partitions.values()) {
-      const { isr, elr, replicas } = truth.record;
-      if (replicas.length === 1 || !truth.hasCopy || ![...isr, ...elr].includes(node)) continue;
-      const isGood = (other: NodeId): boolean =>
-        other !== node && !this.isSpoilt(other, truth.name) && truth.replicas.get(other)?.isInDoubt !== true;
-      if (![...isr, ...elr].some(isGood)) return true;
-    }
+    for (const { truth } of this.#partitions.values()) if (this.#isLastIn(truth, node)) return true;
     return false;
+  }
+
+  /** As `hasLastCopy`, of one partition. Of one that has no other replica: false. */
+  isLastCopy(node: NodeId, partition: PartitionName): boolean {
+    return [...this.#partitions.values()].some(({ truth }) => truth.name === partition && this.#isLastIn(truth, node));
+  }
+
+  #isLastIn(truth: PartitionTruth, node: NodeId): boolean {
+    const { isr, elr, replicas } = truth.record;
+    if (replicas.length === 1 || !truth.hasCopy || ![...isr, ...elr].includes(node)) return false;
+    const isGood = (other: NodeId): boolean =>
+      other !== node && !this.isSpoilt(other, truth.name) && truth.replicas.get(other)?.isInDoubt !== true;
+    return ![...isr, ...elr].some(isGood);
   }
 
   claimsOf(node: NodeId): readonly DurableClaim[] {
@@ -105,6 +124,7 @@ export class ReplicaWatch {
       const seen = truth.replicas.get(node);
       if (seen === undefined || seen.isInDoubt || topic.isDeleting || this.isSpoilt(node, truth.name)) return [];
       const { topicId } = topic;
+      if (seen.startOffset >= seen.durableEnd) return [];
       return [{ topicId, partition: image.index, name: truth.name, durableEnd: seen.durableEnd }];
     });
   }
@@ -134,9 +154,14 @@ export class ReplicaWatch {
     }
     for (const { topic, index } of image.touched) {
       const partition = image.topic(topic.topicId)?.partitions[index];
-      if (partition === undefined) this.#partitions.delete(keyOf(topic.topicId, index));
+      if (partition === undefined) this.#gone(keyOf(topic.topicId, index));
       else this.#guard(() => this.#partition(topic, partition));
     }
+  }
+
+  #gone(key: string): void {
+    this.#partitions.delete(key);
+    this.lives.end(key);
   }
 
   #partition(topic: TopicImage, image: PartitionImage): void {
@@ -145,6 +170,7 @@ export class ReplicaWatch {
     if (watched === undefined) {
       const truth = new PartitionTruth(partitionName({ topic: topic.name, partition: image.index }), image);
       this.#partitions.set(key, { topic, truth, image, leader: image.leader });
+      this.lives.begin(key, topic);
     } else if (watched.image !== image) this.#changed(watched, image);
   }
 
@@ -188,21 +214,19 @@ export class ReplicaWatch {
   }
 
   /** The node's disk is another one, or of an older time. */
-  diskLost(node: NodeId): void {
-    for (const keys of [this.#spoilt, this.#inSpoiltJournal, this.#isDropped])
-      for (const key of [...keys]) if (key.startsWith(`${node} `)) keys.delete(key);
+  diskLost(node: NodeId, damage: DamageOnDisk): void {
+    this.damage.diskLost(node, damage);
     for (const watched of this.#partitions.values()) this.#judge(watched, (truth) => truth.lost(node));
   }
 
   /** Bits of its log turned over, or pages cannot be read: it may be found damaged from now on. */
   spoilt(node: NodeId, partition: PartitionName): void {
-    this.#spoilt.add(`${node} ${partition}`);
+    this.damage.spoil(node, partition);
   }
 
   /** Damage of its log was planted, and nothing has shown it yet. */
   isSpoilt(node: NodeId, partition: PartitionName): boolean {
-    const key = `${node} ${partition}`;
-    return this.#spoilt.has(key) || this.#inSpoiltJournal.has(key);
+    return this.damage.isSpoilt(node, partition, this.#parts.world.nowMs);
   }
 
   /** Its disk was lost, or it was found damaged, and nothing has taken its place yet. */
@@ -216,12 +240,13 @@ export class ReplicaWatch {
   journalSpoilt(node: NodeId): void {
     // Also of a log that its journal has and no process has opened yet.
     for (const { truth } of this.#partitions.values())
-      if (truth.record.replicas.includes(node)) this.#inSpoiltJournal.add(`${node} ${truth.name}`);
+      if (truth.record.replicas.includes(node)) this.damage.spoilJournal(node, truth.name);
   }
 
   probeOf(node: NodeId, process: string): ReplicaProbe {
     return {
       onOpened: (replica) => this.#at(replica, (watched) => this.#isDamaged(watched, node, replica)),
+      onDamaged: (replica) => this.#at(replica, (watched) => this.#isDamaged(watched, node, replica)),
       onStepped: (replica, event, effects) =>
         this.#at(replica, (watched) => this.#stepped(watched, { node, replica }, event, effects)),
       onAppended: (replica, batches) =>
@@ -246,16 +271,32 @@ export class ReplicaWatch {
       return;
     }
     if (event.kind === "load") this.#load(truth, node, event);
+    if (event.kind === "restarted") truth.restarted(node, event.startOffset);
     if (event.kind === "lead" || event.kind === "follow" || event.kind === "record") truth.learned(node, event.record);
     this.#role(watched, seen, core.isLeader ? core.leaderEpoch : undefined);
     if (event.kind === "refused") truth.tookBack(node, core.endOffset);
     truth.stands(node, core);
+    this.#life(truth, { node, replica }, event.kind === "tick" || event.kind === "load");
     for (const effect of effects) this.#effect(watched, { node, replica }, { event, effect });
     const isOther = event.kind === "load" || event.kind === "refused" || effects.some(({ kind }) => CUTS.has(kind));
-    const batches = isOther ? truth.batchesOf(node) : undefined;
-    if (batches !== undefined) this.#producers.became(seen, batches);
+    if (isOther) this.#producers.became(seen, truth.batchesOf(node));
     if (isOther || event.kind === "truncated" || event.kind === "lead" || event.kind === "follow")
       this.#compareProducers(truth, seen, core.producers);
+  }
+
+  /** 20. */
+  #life(
+    truth: PartitionTruth,
+    { node, replica }: { readonly node: NodeId; readonly replica: Replica },
+    isClose: boolean,
+  ): void {
+    const { topicId, partition } = replica.log;
+    const broken = (message: string): never => {
+      throw new ReplicaBroken(20, `${truth.name}: node ${node}: ${message}`);
+    };
+    const isSpoilt = this.isSpoilt(node, truth.name);
+    const isCommitted: LifeStep["isCommitted"] = (place) => truth.isVoid || truth.hasCommitted(place);
+    this.lives.step(keyOf(topicId, partition), truth.name, { node, replica, isClose, isSpoilt, isCommitted, broken });
   }
 
   /** A broker gave a producer its id and epoch. */
@@ -265,19 +306,19 @@ export class ReplicaWatch {
 
   /** 25, where the core has seen exactly what its log was handed. */
   #compareProducers(truth: PartitionTruth, seen: ReplicaSeen, table: ProducerTable): void {
-    if (seen.isGone || seen.startOffset > 0 || table.endOffset !== seen.endOffset) return;
+    if (seen.isGone || !truth.knowsAllProducers(seen) || table.endOffset !== seen.endOffset) return;
     const difference = this.#producers.differenceOf(seen, table.view());
     if (difference !== undefined)
       throw new ReplicaBroken(25, `${truth.name}: node ${seen.node} up to ${seen.endOffset}: ${difference}`);
     if (table.size > 0) this.#parts.world.sometimes(MARK.PRODUCERS_COMPARED);
+    if (table.size > 0 && seen.startOffset > 0) this.#parts.world.sometimes(MARK.PRODUCERS_OUTLIVE);
   }
 
   #load(truth: PartitionTruth, node: NodeId, event: Extract<Event, { kind: "load" }>): void {
     const { ends, startOffset, epochs, highWatermark } = event;
     const { endOffset, durableEnd } = ends;
-    this.#inSpoiltJournal.delete(`${node} ${truth.name}`);
-    // A damaged log is begun anew only once the controller has written down that it was damaged (D-17).
-    if (this.#isDropped.delete(`${node} ${truth.name}`)) truth.registered(node);
+    // A damaged log is begun anew, or has been repaired, only once the controller has written down that it was damaged (D-17).
+    if (this.damage.opened(node, truth.name)) truth.registered(node);
     truth.opened(node, { startOffset, endOffset, durableEnd, epochs, highWatermark });
   }
 
@@ -325,7 +366,7 @@ export class ReplicaWatch {
             `${truth.name}: node ${node} would have to drop what is committed: ${effect.reason}`,
           );
         world.sometimes(RARE_MARK.WHOLE_DROPPED);
-        this.#isDropped.add(`${node} ${truth.name}`);
+        this.damage.dropped(node, truth.name);
         truth.lost(node);
         return;
       default:
@@ -340,6 +381,8 @@ export class ReplicaWatch {
   ): void {
     const { core } = replica;
     const leadsIn = core.isLeader ? core.leaderEpoch : undefined;
+    const { topicId, partition } = replica.log;
+    const records = this.lives.recordsOf(keyOf(topicId, partition));
     for (let at = 0; at < batches.length; at += batchSizeAt(batches, at)) {
       const batch = {
         base: baseOffsetAt(batches, at),
@@ -354,10 +397,31 @@ export class ReplicaWatch {
           24,
           `${truth.name}: node ${node} appends [${batch.base}, ${batch.last}] of ${forbidden}`,
         );
-      truth.appended(node, batch, { process, leadsIn });
+      const fault = leadsIn === undefined ? records?.faultOf(batches, at) : undefined;
+      if (fault !== undefined) throw new ReplicaBroken(20, `${truth.name}: node ${node} takes a batch: ${fault}`);
+      truth.appended(node, batch, {
+        process,
+        leadsIn,
+        areCompared: records !== undefined,
+        isEmpty: recordCountAt(batches, at) === 0,
+      });
+      if (leadsIn !== undefined) this.#wrote(replica, batch, { bytes: batches, at });
       this.#producers.appended(truth.replica(node), batch);
     }
     if (++this.#appends % COMPARED_EVERY === 0) this.#compareProducers(truth, truth.replica(node), core.producers);
+  }
+
+  #wrote(
+    { log: { topicId, topic, partition } }: Replica,
+    { base, last }: BatchSeen,
+    { bytes, at }: { readonly bytes: Uint8Array; readonly at: number },
+  ): void {
+    const { world, record } = this.#parts;
+    const key = keyOf(topicId, partition);
+    this.lives.recordsOf(key)?.wrote(bytes, at, world.nowMs);
+    if (!isControlBatchAt(bytes, at)) return;
+    this.lives.tells(key, base);
+    record({ type: "control", timeMs: world.nowMs, topic, partition, offset: base, lastOffset: last });
   }
 
   #role(watched: Watched, seen: ReplicaSeen, leads: number | undefined): void {
@@ -378,20 +442,14 @@ export class ReplicaWatch {
 
   /** A damaged log is nobody's copy any more; but only planted faults may damage one. */
   #isDamaged(watched: Watched, node: NodeId, { log }: Replica): boolean {
-    if (log.damage === undefined) return false;
-    const seen = watched.truth.replica(node);
-    if (this.#toldOf.has(log)) return true;
-    this.#toldOf.add(log);
-    const key = `${node} ${watched.truth.name} ${log.logId}`;
-    const isPlanted = this.#damaged.has(key) || this.isSpoilt(node, watched.truth.name);
-    this.#spoilt.delete(`${node} ${watched.truth.name}`);
-    this.#inSpoiltJournal.delete(`${node} ${watched.truth.name}`);
-    this.#isDropped.add(`${node} ${watched.truth.name}`);
-    if (isPlanted) this.#damaged.add(key);
-    else if (!seen.isInDoubt)
-      throw new ReplicaBroken(16, `${watched.truth.name}: node ${node} found it damaged: ${log.damage.reason}`);
+    const { truth } = watched;
+    const found = this.damage.found(node, truth.name, { log, nowMs: this.#parts.world.nowMs });
+    if (found === "intact" || found === "known") return found === "known";
+    if (found === "unexplained" && !truth.replica(node).isInDoubt)
+      throw new ReplicaBroken(16, `${truth.name}: node ${node} found it damaged: ${log.damage?.reason ?? ""}`);
     this.#parts.world.sometimes(MARK.LOG_DAMAGED);
-    watched.truth.lost(node);
+    truth.lost(node);
+    if (this.lives.recordsOf(keyOf(log.topicId, log.partition)) !== undefined) truth.mayBeRepaired(node);
     this.#noteVoid(watched);
     return true;
   }
@@ -432,15 +490,4 @@ export class ReplicaWatch {
       else this.#parts.world.fail(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   }
-}
-
-/** Of a batch with a producer. */
-function numbersAt(bytes: Uint8Array, at: number): Pick<BatchSeen, "numbers"> {
-  return producerIdAt(bytes, at) < 0
-    ? NO_NUMBERS
-    : { numbers: { ...producerAt(bytes, at), crc: crcAt(bytes, at) | 0 } };
-}
-
-function keyOf(topicId: TopicId, partition: number): string {
-  return `${topicId} ${partition}`;
 }

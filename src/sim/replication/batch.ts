@@ -1,5 +1,6 @@
 // One batch of records of the model: an object that all replicas share, so that equal contents are the same object.
 import type { ErrorName, Outcome } from "../../model/errors.ts";
+import type { ToldProducers } from "../../model/producer-records.ts";
 import type { SequencedBatch } from "../../model/producer-table.ts";
 import type { RequiredAcks } from "../../replication/types.ts";
 import type { Sent, SimProducer } from "./producer.ts";
@@ -29,6 +30,8 @@ export class SimBatch {
   /** What it is an attempt of, and whose. */
   message: Sent | undefined;
   producer: SimProducer | undefined;
+  /** A control batch: what its leader tells of producers (D-15). */
+  told: ToldProducers | undefined;
   /** On the broker: the answer goes out. */
   onAnswer: ((answer: SimAnswer, from: number) => void) | undefined;
 
@@ -40,13 +43,14 @@ export class SimBatch {
 
   /** Stands for the checksum: one batch sent again has the same, other records have another one. */
   get crc(): number {
-    return this.message?.number ?? this.number;
+    // Odd: 0 would be a content that nobody knows.
+    return 2 * (this.message?.number ?? this.number) + 1;
   }
 }
 
 export function sequencedOf(batch: SimBatch): SequencedBatch {
-  const { producerId, producerEpoch, baseSequence, baseOffset, endOffset, crc } = batch;
-  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1, crc };
+  const { producerId, producerEpoch, baseSequence, baseOffset, endOffset, crc, told } = batch;
+  return { producerId, producerEpoch, baseSequence, baseOffset, lastOffset: endOffset - 1, crc, told };
 }
 
 /** Place in a list of contiguous batches of the first one that ends above `offset`; the list's length when there is none. */

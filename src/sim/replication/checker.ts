@@ -1,3 +1,4 @@
+// size: all invariants of one partition share its truth.
 // What must hold at every moment of a replicated partition: invariants 1 to 17 and 21 to 25, as far as a model of cores, disks and a controller shows them.
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { ErrorName } from "../../model/errors.ts";
@@ -7,6 +8,7 @@ import { JOINING_MAX_MS } from "../../replication/in-sync-replicas.ts";
 import { placeOf, type SimBatch } from "./batch.ts";
 import type { PlatterLog } from "./disk.ts";
 import { differs, isOriginal, type ProducerFault, ProducerTruth, refusedWrongly } from "./producer-truth.ts";
+import { StartChecker } from "./start-checker.ts";
 import { ReplicationBroken, type ReplicationInvariant } from "./violation.ts";
 import type { ReplicationWorld } from "./world.ts";
 
@@ -18,6 +20,7 @@ export interface WatchedReplica {
   readonly life: number;
   readonly partition: number;
   readonly batches: readonly SimBatch[];
+  readonly startOffset: number;
   readonly writtenEnd: number;
   /** The record that its core was given last. */
   readonly record: PartitionImage | undefined;
@@ -53,6 +56,7 @@ class Truth {
 export class ReplicationChecker {
   readonly #world: ReplicationWorld;
   readonly #truths: Truth[] = [];
+  readonly starts: StartChecker;
   committedBatches = 0;
   promisedBatches = 0;
   elections = 0;
@@ -60,6 +64,7 @@ export class ReplicationChecker {
 
   constructor(world: ReplicationWorld) {
     this.#world = world;
+    this.starts = new StartChecker(world, (partition) => this.#truth(partition));
     for (let at = 0; at < world.swarm.partitions; at++) this.#truths.push(new Truth());
   }
 
@@ -91,7 +96,9 @@ export class ReplicationChecker {
     const { chains } = this.#truth(replica.partition);
     const key = batch.epoch * KEY + batch.baseOffset;
     const known = chains.get(key);
-    if (known === undefined) chains.set(key, { batch, before });
+    // One whose log begins here knows of none below.
+    if (known === undefined || (known.before === undefined && known.batch === batch))
+      chains.set(key, { batch, before });
     else if (known.batch !== batch)
       throw new ReplicationBroken(
         5,
@@ -215,8 +222,9 @@ export class ReplicationChecker {
   ): void {
     const { committed } = this.#truth(replica.partition);
     const truth = this.#truth(replica.partition);
-    const { batches, name } = replica;
-    for (let at = placeOf(batches, range.from); at < batches.length; at++) {
+    const { batches, name, startOffset } = replica;
+    // What the log starts above nobody sees.
+    for (let at = placeOf(batches, Math.max(range.from, startOffset)); at < batches.length; at++) {
       const batch = batches[at] as SimBatch;
       if (batch.endOffset > range.to) break;
       const isNew = batch.baseOffset >= truth.committedEnd;
@@ -227,7 +235,7 @@ export class ReplicationChecker {
           `${name} shows batch ${batch.number} at ${batch.baseOffset} (epoch ${batch.epoch}) below its high watermark ${range.to}: not what was committed there`,
         );
     }
-    if (range.to > truth.committedEnd)
+    if (range.to > truth.committedEnd && range.to > startOffset)
       throw new ReplicationBroken(
         range.invariant,
         `the high watermark of ${name} is ${range.to}, committed is ${truth.committedEnd}`,
@@ -275,11 +283,15 @@ export class ReplicationChecker {
     if (this.#world.node(member).hurt.has(partition)) return;
     const { committed, committedEnd } = this.#truth(partition);
     const platter = this.#platter(member, partition);
-    const { batches, startOffset } = platter.state;
-    let at = platter.matched;
-    while (at < committed.length && committed[at] === batches[at]) at++;
-    platter.matched = at;
-    if (at < committed.length && startOffset === 0)
+    const { state } = platter;
+    let at = placeOf(committed, Math.max(platter.matchedEnd, state.startOffset));
+    let place = placeOf(state.batches, committed[at]?.baseOffset ?? 0);
+    while (at < committed.length && committed[at] === state.batches[place]) {
+      at++;
+      place++;
+    }
+    platter.matchedEnd = committed[at - 1]?.endOffset ?? 0;
+    if (at < committed.length)
       throw new ReplicationBroken(
         13,
         `node ${member} is in the ${list} of partition ${partition} and has not the committed batch at ${committed[at]?.baseOffset} (of ${committedEnd}) on disk`,
@@ -352,17 +364,19 @@ export class ReplicationChecker {
     const { state, isDamaged } = this.#platter(leader, record.index);
     // A new controller may not have heard yet.
     if (isDamaged) this.#world.node(leader).hurt.add(record.index);
-    let at = 0;
-    while (at < committed.length && committed[at] === state.batches[at]) at++;
+    let at = placeOf(committed, state.startOffset);
+    while (at < committed.length && committed[at] === state.batches[placeOf(state.batches, baseOf(committed[at]))])
+      at++;
     if (at < committed.length) this.#world.mark("unclean election lost something");
     committed.length = at;
-    truth.producers.restart(committed);
-    truth.committedEnd = committed.at(-1)?.endOffset ?? 0;
+    truth.producers.restart(committed, state.batches[0]?.baseOffset ?? state.startOffset);
+    // Where it starts inside a batch that it has not got, that one is lost with what comes after it.
+    truth.committedEnd = Math.max(committed.at(-1)?.endOffset ?? 0, state.startOffset);
     truth.owed.clear();
     truth.exposed = 0;
     for (const node of this.#world.nodes) {
       const platter = node.disk.logs[record.index] as PlatterLog;
-      platter.matched = Math.min(platter.matched, at);
+      platter.matchedEnd = Math.min(platter.matchedEnd, truth.committedEnd);
     }
   }
 
@@ -374,11 +388,9 @@ export class ReplicationChecker {
     if (record === undefined || record.leaderEpoch !== truth.record?.leaderEpoch) return;
     const { committed } = truth;
     if (truth.isGivenUp) this.#adopt(truth, replica, highWatermark);
-    const [first] = batches;
-    const from = first === undefined || first.baseOffset === 0 ? 0 : placeOf(committed, first.baseOffset);
-    for (let at = from; at < committed.length; at++) {
+    for (let at = placeOf(committed, replica.startOffset); at < committed.length; at++) {
       const batch = committed[at] as SimBatch;
-      if (batches[at - from] !== batch)
+      if (batches[placeOf(batches, batch.baseOffset)] !== batch)
         throw new ReplicationBroken(
           1,
           `${name} leads epoch ${record.leaderEpoch} without the committed batch ${batch.number} at ${batch.baseOffset} of ${truth.committedEnd}`,
@@ -444,7 +456,8 @@ export class ReplicationChecker {
 
   /** 23: `batch` is said to be at `baseOffset`. What is there in the log, an earlier attempt perhaps. */
   #original(replica: WatchedReplica, batch: SimBatch, baseOffset: number): SimBatch {
-    const { batches, name } = replica;
+    const { name } = replica;
+    const batches = this.#history(replica);
     const original = batches[placeOf(batches, baseOffset)];
     if (original === undefined || !isOriginal(batch, original, baseOffset))
       throw new ReplicationBroken(
@@ -457,15 +470,31 @@ export class ReplicationChecker {
   /** 22 to 24: unless an operator has given up what was written before. */
   #refuses(replica: WatchedReplica, batch: SimBatch, error: ErrorName): void {
     const truth = this.#truth(replica.partition);
-    const { record, name, batches } = replica;
+    const { record, name } = replica;
+    const batches = this.#history(replica);
     if (batch.producerId < 0 || truth.uncleanEpoch >= 0) return;
     const isLeader = record !== undefined && record.leaderEpoch === truth.record?.leaderEpoch;
     report(refusedWrongly(batch, error, { name, batches, most: this.#world.swarm.producersMax, isLeader }));
   }
 
   /** 25. Reads the whole log: not for every event. */
-  hasProducers({ name, batches }: WatchedReplica, table: ProducerTable): void {
-    report(differs({ name, batches, most: this.#world.swarm.producersMax }, table));
+  hasProducers(replica: WatchedReplica, table: ProducerTable): void {
+    const { name, nodeId, partition, startOffset } = replica;
+    const truth = this.#truth(partition);
+    const isInSync = truth.record?.isr.includes(nodeId) === true || truth.record?.leader === nodeId;
+    // D-15: who is not in sync may have missed what was told of producers whose batches it has not got either.
+    const isHurt = this.#world.node(nodeId).hurt.has(partition);
+    if (startOffset > 0 && (!isInSync || isHurt || truth.uncleanEpoch >= 0)) return;
+    if (startOffset > 0 && table.size > 0) this.#world.mark("producers outlived their batches");
+    report(differs({ name, batches: this.#history(replica), most: this.#world.swarm.producersMax }, table));
+  }
+
+  /** All that was ever in its log: what it let go was committed. */
+  #history({ partition, batches, startOffset }: WatchedReplica): readonly SimBatch[] {
+    const from = batches[0]?.baseOffset ?? startOffset;
+    if (from === 0) return batches;
+    const { committed } = this.#truth(partition);
+    return [...committed.slice(0, placeOf(committed, from)), ...batches];
   }
 
   /** 10: a consumer asks a leader where the partition ends, and is told. */
@@ -482,6 +511,8 @@ export class ReplicationChecker {
     truth.exposedIn = epoch;
   }
 }
+
+const baseOf = (batch: SimBatch | undefined): number => batch?.baseOffset ?? 0;
 
 function report(fault: ProducerFault | undefined): void {
   if (fault !== undefined) throw new ReplicationBroken(fault.invariant, fault.message);

@@ -10,10 +10,15 @@ export type LogOp =
   | { readonly kind: "append"; readonly batch: SimBatch; readonly before: SimBatch | undefined }
   | { readonly kind: "epoch"; readonly epoch: number }
   | { readonly kind: "truncate"; readonly toOffset: number }
+  /** S-30: the log starts there. */
+  | { readonly kind: "start"; readonly toOffset: number }
   /** The log is dropped and begins anew, empty (D-17). */
   | { readonly kind: "reset"; readonly fromOffset: number };
 
-/** One log as its records make it. Shape: batches are contiguous from `startOffset`; epochs rise in both columns (R-10). */
+/**
+ * One log as its records make it. Shape: batches are contiguous, the first holds `startOffset` or lies below it (whole segments go, and none goes
+ * here); epochs rise in both columns (R-10).
+ */
 export class LogState {
   startOffset = 0;
   readonly batches: SimBatch[] = [];
@@ -40,6 +45,8 @@ export class LogState {
         return this.#assign(op.epoch, this.endOffset);
       case "truncate":
         return this.cut(op.toOffset);
+      case "start":
+        return this.#raiseStart(op.toOffset);
       case "reset":
         this.batches.length = 0;
         this.epochs.length = 0;
@@ -65,6 +72,16 @@ export class LogState {
     for (const batch of this.batches) copy.batches.push(batch);
     for (const epoch of this.epochs) copy.epochs.push(epoch);
     return copy;
+  }
+
+  #raiseStart(toOffset: number): void {
+    if (toOffset <= this.startOffset) return;
+    this.startOffset = toOffset;
+    this.batches.splice(0, placeOf(this.batches, toOffset));
+    let dropped: EpochStart | undefined;
+    while ((this.epochs[0]?.startOffset ?? toOffset) < toOffset) dropped = this.epochs.shift();
+    if (dropped === undefined || this.epochs[0]?.startOffset === toOffset) return;
+    this.epochs.unshift({ epoch: dropped.epoch, startOffset: toOffset as Offset });
   }
 
   #assign(epoch: number, startOffset: number): void {
@@ -94,13 +111,14 @@ export class PlatterLog {
   isDamaged = false;
   /** D-15: what the producers were below `endOffset`, and the batch that ends there. */
   image: ProducerImage | undefined;
-  /** The checker's: so many batches are known to be the committed ones. */
-  matched = 0;
+  /** The checker's: below it what was committed is known to be here, or let go. */
+  matchedEnd = 0;
 
   apply(op: LogOp): void {
     this.state.apply(op);
-    if (op.kind === "truncate" || op.kind === "reset") this.matched = Math.min(this.matched, this.state.batches.length);
+    if (op.kind === "truncate") this.matchedEnd = Math.min(this.matchedEnd, this.state.endOffset);
     if (op.kind !== "reset") return;
+    this.matchedEnd = 0;
     this.isDamaged = false;
     if (!mutant("D-7")) this.storedHighWatermark = undefined;
     if (!mutant("D-15")) this.image = undefined;
@@ -125,7 +143,7 @@ export class PlatterLog {
   /** D-7: dropped where the recovered log has another epoch there. */
   get loadedHighWatermark(): number {
     const { state, storedHighWatermark: stored } = this;
-    const least = this.usableImage?.endOffset ?? state.startOffset;
+    const least = Math.max(this.usableImage?.endOffset ?? 0, state.startOffset);
     if (stored === undefined || stored.offset > state.endOffset) return least;
     const isSame = state.epochAt(stored.offset - 1) === stored.epoch || mutant("D-7");
     return isSame ? Math.max(least, stored.offset) : least;

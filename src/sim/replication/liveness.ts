@@ -2,10 +2,11 @@
 import type { Rng } from "../../base/rng.ts";
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { NodeId } from "../../model/ids.ts";
-import { SimBatch } from "./batch.ts";
+import { placeOf, SimBatch } from "./batch.ts";
 import { ReplicationBroken } from "./violation.ts";
 import type { SimNode } from "./node.ts";
 import { CONTROLLER } from "./place.ts";
+import type { SimReplica } from "./replica.ts";
 import type { Workload } from "./workload.ts";
 import type { ReplicationWorld } from "./world.ts";
 
@@ -137,6 +138,13 @@ function checkPartition(
     throw new ReplicationBroken(invariant, `a producer has waited for ${waitedMs} ms; ${state}`);
 }
 
+/** What both have not let go. */
+function haveSame(left: SimReplica, right: SimReplica): boolean {
+  const from = Math.max(left.log.state.startOffset, right.log.state.startOffset);
+  const [ours, theirs] = [left, right].map(({ batches }) => batches.slice(placeOf(batches, from)));
+  return ours?.length === theirs?.length && ours?.every((batch, at) => batch === theirs?.[at]) === true;
+}
+
 /** Nothing is produced any more: whoever is in sync has the same log, all of it below the high watermark. */
 function checkEqual(
   world: ReplicationWorld,
@@ -149,13 +157,14 @@ function checkEqual(
   for (const member of isr) {
     if (!core.has(world.node(member))) continue;
     const replica = world.node(member).replica(index);
-    const isSame =
-      replica !== undefined &&
-      replica.log.durableEnd === endOffset &&
-      replica.batches.length === model.batches.length &&
-      replica.batches.every((batch, at) => batch === model.batches[at]);
+    const isSame = replica !== undefined && replica.log.durableEnd === endOffset && haveSame(replica, model);
     if (!isSame) throw new ReplicationBroken(3, `node ${member} has not what node ${leader} has of partition ${index}`);
-    const { highWatermark } = replica.core;
+    const { highWatermark, startOffset } = replica.core;
+    if (startOffset < model.core.startOffset)
+      throw new ReplicationBroken(
+        20,
+        `node ${member} has partition ${index} from ${startOffset} on, its leader let go what is below ${model.core.startOffset}`,
+      );
     if (isr.length >= minIsr && highWatermark !== endOffset)
       throw new ReplicationBroken(
         44,

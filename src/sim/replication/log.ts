@@ -40,7 +40,7 @@ export class SimLog {
     const { startOffset, batches, endOffset } = this.state;
     const most = this.#producersMax;
     const read = image === undefined ? undefined : ProducerTable.decode(image.bytes, image.endOffset, most);
-    const producers = read ?? new ProducerTable(startOffset, most);
+    const producers = read ?? new ProducerTable(batches[0]?.baseOffset ?? startOffset, most);
     if (mutant("M23")) producers.advance(endOffset);
     for (const batch of batches) if (batch.baseOffset >= producers.endOffset) producers.observe(sequencedOf(batch));
     return producers;

@@ -17,7 +17,7 @@ interface Written {
 interface Writers {
   /** Who wrote last comes last. */
   readonly producers: ReadonlyMap<number, Written>;
-  /** Ids that made room for others, whether or not they came back. */
+  /** Ids that made room for others or expired, whether or not they came back. */
   readonly forgotten: ReadonlySet<number>;
 }
 
@@ -26,7 +26,13 @@ function writtenBy(batches: readonly SimBatch[], most: number): Writers {
   const producers = new Map<number, Written>();
   const forgotten = new Set<number>();
   for (const batch of batches) {
-    const { producerId, producerEpoch } = batch;
+    const { producerId, producerEpoch, told } = batch;
+    // Who is carried on is known here already: these are all batches that ever were in the log.
+    if (told?.kind === "expired")
+      for (const { producerId: id } of told.producers) {
+        producers.delete(id);
+        forgotten.add(id);
+      }
     if (producerId < 0) continue;
     const known = producers.get(producerId);
     producers.delete(producerId);
@@ -46,6 +52,7 @@ const highestOf = (ids: ReadonlySet<number>): number => Math.max(-1, ...ids);
 /** Of a replica, and what of its rules is not the same everywhere. */
 export interface ProducersOfLog {
   readonly name: string;
+  /** All that were ever in it, also below its start. */
   readonly batches: readonly SimBatch[];
   readonly most: number;
 }
@@ -79,11 +86,15 @@ export function differs({ name, batches, most }: ProducersOfLog, table: Producer
 /** Of one partition. Shape: of each producer its last committed batch. */
 export class ProducerTruth {
   readonly #last = new Map<number, SimBatch>();
+  /** Below that nobody knows what was. */
+  #knownFrom = 0;
 
-  /** After an unclean election: so much was committed. */
-  restart(committed: readonly SimBatch[]): void {
+  /** After an unclean election: so much was committed. `knownFrom`: the new leader's log begins there. */
+  restart(committed: readonly SimBatch[], knownFrom: number): void {
+    this.#knownFrom = Math.max(this.#knownFrom, knownFrom);
     this.#last.clear();
-    for (const batch of committed) if (batch.producerId >= 0) this.#last.set(batch.producerId, batch);
+    for (const batch of committed)
+      if (batch.producerId >= 0 && batch.baseOffset >= knownFrom) this.#last.set(batch.producerId, batch);
   }
 
   /** 21, 22, 24: `batch` is what is committed next. */
@@ -92,6 +103,7 @@ export class ProducerTruth {
     if (producerId < 0) return undefined;
     const last = this.#last.get(producerId);
     this.#last.set(producerId, batch);
+    if (last === undefined && this.#knownFrom > 0) return undefined;
     const what = `batch ${batch.number} at ${batch.baseOffset} (producer ${producerId}, epoch ${producerEpoch}, sequence ${baseSequence})`;
     if (last !== undefined && producerEpoch < last.producerEpoch)
       return { invariant: 24, message: `${what} is committed after epoch ${last.producerEpoch} was` };

@@ -178,10 +178,10 @@ export class SimProducer {
 
   /** Where producers are forgotten soon: see `producersMax`. */
   #isTooLate(message: Message, batch: SimBatch): boolean {
+    const { producersMax, producerExpirationMs } = this.#world.swarm;
     const isFirst = batch.baseSequence === 0 && !batch.isResent;
-    return (
-      isFirst && this.#world.swarm.producersMax < PRODUCERS_MAX && (message.isSettled || message.attempt !== batch)
-    );
+    const isForgotten = producersMax < PRODUCERS_MAX || producerExpirationMs < Number.POSITIVE_INFINITY;
+    return isFirst && isForgotten && (message.isSettled || message.attempt !== batch);
   }
 
   #hear(message: Message, batch: SimBatch, { error, outcome }: SimAnswer): void {

@@ -1,3 +1,4 @@
+// size: the host of one core, whose duties belong together.
 // One replica of one partition in one process: its core, its log, and the host's duties around them.
 import type { PartitionImage } from "../../metadata/image.ts";
 import type { LeaderEpoch, NodeId, Offset } from "../../model/ids.ts";
@@ -13,13 +14,14 @@ import type {
   WaitingProduce,
 } from "../../replication/types.ts";
 import { assertNever } from "../../base/assert.ts";
-import type { SimBatch } from "./batch.ts";
+import { SimBatch } from "./batch.ts";
 import type { WatchedReplica } from "./checker.ts";
 import type { LogOp, PlatterLog } from "./disk.ts";
 import type { Pending } from "./journal.ts";
 import { SimLog } from "./log.ts";
 import { ProducerCapture } from "./producer-capture.ts";
 import { Serving } from "./serving.ts";
+import { Trimming } from "./trimming.ts";
 import type { SimNode } from "./node.ts";
 import type { BulkConnection, DurableReport } from "./streams.ts";
 import type { ReplicationWorld } from "./world.ts";
@@ -61,6 +63,7 @@ export class SimReplica implements WatchedReplica {
   /** A follower that the high watermark waits for and that is not proposed yet (D-8), and since when. */
   #joining: { readonly nodeId: NodeId; readonly sinceMs: number } | undefined;
   readonly serving: Serving;
+  readonly #trimming: Trimming;
   #waiting: Waiting[] = [];
   #steps = 0;
   readonly #images = new ProducerCapture();
@@ -72,9 +75,11 @@ export class SimReplica implements WatchedReplica {
     this.partition = partition;
     this.life = node.life;
     this.name = `node ${node.nodeId} p${partition}`;
-    const { lagMaxMs, backoffMs } = world.swarm;
-    this.core = new PartitionCore<SimBatch, SimBatch>({ self: node.nodeId, lagMaxMs, backoffMs });
+    const { lagMaxMs, backoffMs, producerExpirationMs } = world.swarm;
+    const settings = { self: node.nodeId, lagMaxMs, backoffMs, producerExpirationMs };
+    this.core = new PartitionCore<SimBatch, SimBatch>(settings);
     this.serving = new Serving(world, this);
+    this.#trimming = new Trimming(world, this);
     this.log = new SimLog(this.#platter.state, world.swarm.producersMax);
     this.isDamaged = this.#platter.isDamaged;
     if (this.isDamaged) world.trace(() => `${this.name} is found to be damaged`);
@@ -89,6 +94,10 @@ export class SimReplica implements WatchedReplica {
   }
   get epochs(): readonly EpochStart[] {
     return this.log.state.epochs;
+  }
+  /** As readers see it: the log may be told of it in this very step. */
+  get startOffset(): number {
+    return this.core.startOffset;
   }
   get writtenEnd(): number {
     return this.log.writtenEnd;
@@ -111,6 +120,7 @@ export class SimReplica implements WatchedReplica {
     this.#watch();
     for (const effect of effects) this.#carryOut(effect);
     this.serving.notify();
+    this.#trimming.look();
     // A truncation that waits has cut the log already, and a full disk's refusal is told after it.
     if (++this.#steps % CHECK_EVERY === 0 && this.core.endOffset === this.log.endOffset) this.#checkProducers();
   }
@@ -174,6 +184,10 @@ export class SimReplica implements WatchedReplica {
         return undefined;
       case "append-fetched":
         return this.#appendFetched(effect.batches);
+      case "append-told":
+        return this.#appendTold(effect);
+      case "log-start":
+        return this.#raiseStart(effect.startOffset);
       case "truncate":
         return this.#truncate(effect.toOffset);
       case "restart-log":
@@ -210,12 +224,37 @@ export class SimReplica implements WatchedReplica {
     if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
   }
 
+  #appendTold({ told, baseOffset, leaderEpoch }: Extract<Effect, { kind: "append-told" }>): void {
+    this.#world.mark(`producers ${told.kind}`);
+    this.#world.trace(
+      () =>
+        `${this.name} tells at ${baseOffset} of ${told.kind} producers ${told.producers.map(({ producerId }) => producerId).join(" ")}`,
+    );
+    const batch = new SimBatch(this.#world.nextBatch(), { recordCount: 1, acks: 0 });
+    batch.told = told;
+    batch.baseOffset = baseOffset;
+    batch.endOffset = baseOffset + 1;
+    batch.epoch = leaderEpoch;
+    this.#world.checker.leaderAppends(this, batch);
+    this.#put(batch);
+  }
+
   #put(batch: SimBatch): void {
     this.#world.checker.appends(this, batch);
     this.#world.hash.u32(batch.number);
     const op = { kind: "append", batch, before: this.batches.at(-1) } as const;
     this.log.state.apply(op);
     this.#journal(op);
+  }
+
+  #raiseStart(startOffset: Offset): void {
+    this.#world.mark(this.core.role === "leader" ? "log start raised" : "log start followed");
+    this.#world.trace(() => `${this.name} begins at ${startOffset}`);
+    this.#world.checker.starts.letsGo(this, startOffset);
+    const op = { kind: "start", toOffset: startOffset } as const;
+    this.log.state.apply(op);
+    this.#journal(op, () => this.step({ kind: "start-durable", startOffset }));
+    if (this.core.role === "leader") this.serving.startRaised();
   }
 
   #appendFetched(batches: readonly FetchedBatch<SimBatch>[]): void {
@@ -228,6 +267,8 @@ export class SimReplica implements WatchedReplica {
     this.#world.checker.truncates(this, { toOffset, highWatermark: this.#highestMark });
     this.log.cut(toOffset);
     this.#images.cut(toOffset);
+    // Only a leader that was elected uncleanly asks for it: the batch that holds the log start would go.
+    if (this.log.endOffset < this.log.state.startOffset) return this.damage("cut through the batch of its log start");
     this.#whileBusy({ kind: "truncate", toOffset }, () => {
       this.step({ kind: "truncated", ends: this.log.ends, epochs: this.epochs });
       this.#checkProducers();
@@ -236,7 +277,8 @@ export class SimReplica implements WatchedReplica {
   }
 
   #restart(fromOffset: number): void {
-    this.#world.mark("log restarted");
+    this.#world.mark(fromOffset < this.log.state.startOffset ? "restarted inside a batch" : "log restarted");
+    this.#world.checker.starts.restarts(this, fromOffset);
     this.log.reset(fromOffset);
     this.#images.cut(0);
     this.#whileBusy({ kind: "reset", fromOffset }, () => {
@@ -408,6 +450,17 @@ export class SimReplica implements WatchedReplica {
     this.step({ kind: "produce", token: batch, recordCount, acks, leaderEpoch: -1, ...sequence });
   }
 
+  /** S-30, as retention or whoever deletes records. */
+  trim(toOffset: number): void {
+    this.#trimming.wish(toOffset);
+  }
+
+  #checkLowWatermark(): void {
+    const { core, eligible } = this;
+    if (core.role === "leader")
+      this.#world.checker.starts.hasGone(this, { low: core.lowWatermark(eligible), eligible });
+  }
+
   #duplicate({ waiting }: Extract<Effect, { kind: "duplicate" }>): void {
     this.#world.mark(waiting === undefined ? "duplicate answered" : "duplicate waits");
     if (waiting !== undefined) this.#waiting.push({ waiting, untilMs: this.node.nowMs + this.#world.swarm.deadlineMs });
@@ -456,10 +509,7 @@ export class SimReplica implements WatchedReplica {
     this.step({ kind: "session-ended", follower, sessionId: connection.sessionId, nowMs: this.node.nowMs });
   }
 
-  reported(
-    connection: BulkConnection,
-    { leaderEpoch, durableEnd }: Pick<DurableReport, "leaderEpoch" | "durableEnd">,
-  ): void {
+  reported(connection: BulkConnection, { leaderEpoch, durableEnd, startOffset }: Omit<DurableReport, "kind">): void {
     const { follower, brokerEpoch, sessionId } = connection;
     const { nowMs } = this.node;
     const { eligible } = this;
@@ -470,9 +520,11 @@ export class SimReplica implements WatchedReplica {
       sessionId,
       leaderEpoch,
       durableEnd,
+      startOffset,
       eligible,
       nowMs,
     });
+    this.#checkLowWatermark();
   }
 
   // --- as a follower

@@ -13,6 +13,9 @@ const COMMITTED_MIN = 50;
 
 /** What a run of many seeds must have seen, or it has proved less than it says. */
 export const NAMED_REPLICATION_STATES = [
+  "producers carried",
+  "producers expired",
+  "producers outlived their batches",
   "records truncated",
   "epochs truncated",
   "divergence told",
@@ -51,6 +54,11 @@ export const NAMED_REPLICATION_STATES = [
   "answer UNKNOWN_PRODUCER_ID",
   "forged batch SEQUENCE_NUMBER_TAKEN",
   "first batch of a forgotten one",
+  "log start raised",
+  "log start followed",
+  "log restarted",
+  "restarted inside a batch",
+  "gone everywhere",
   "producer epoch raised",
   "producer superseded",
   "producer fenced",

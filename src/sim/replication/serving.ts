@@ -15,7 +15,9 @@ export interface Request {
 }
 
 interface Parked extends Request {
+  readonly fromOffset: number;
   sentHighWatermark: number;
+  sentStart: number;
 }
 
 /** Shape: one position of each follower, parked, or held back; a newer one takes its place. */
@@ -37,6 +39,12 @@ export class Serving {
     this.#parked.clear();
     this.#heldBack = [];
     for (const request of again) this.serve(request);
+  }
+
+  /** What waits below the log start hears what became of that. */
+  startRaised(): void {
+    const { startOffset } = this.#replica.core;
+    for (const request of [...this.#parked.values()]) if (request.fromOffset < startOffset) this.serve(request);
   }
 
   ended(connection: BulkConnection): void {
@@ -71,7 +79,10 @@ export class Serving {
   #obey(request: Request, verdict: Verdict): void {
     switch (verdict.kind) {
       case "read":
-        return this.#read({ ...request, sentHighWatermark: -1 }, verdict.isFirst);
+        return this.#read(
+          { ...request, fromOffset: verdict.fromOffset, sentHighWatermark: -1, sentStart: -1 },
+          verdict.isFirst,
+        );
       case "diverging":
         this.#world.mark("divergence told");
         return this.#reply(request, { diverging: { epoch: verdict.epoch, endOffset: verdict.endOffset } });
@@ -88,12 +99,12 @@ export class Serving {
 
   #read(request: Parked, isFirst: boolean): void {
     const { core, log } = this.#replica;
-    const { fetchOffset } = request.position;
-    const batches = log.read(fetchOffset, core.writtenEnd, this.#world.swarm.batchesPerAnswer);
+    const batches = log.read(request.fromOffset, core.writtenEnd, this.#world.swarm.batchesPerAnswer);
     const follower = request.connection.follower.nodeId;
     if (batches.length === 0) this.#parked.set(follower, request);
     if (batches.length === 0 && !isFirst) return;
     request.sentHighWatermark = core.highWatermark;
+    request.sentStart = core.startOffset;
     this.#reply(request, { batches });
   }
 
@@ -105,20 +116,20 @@ export class Serving {
       readonly error?: ErrorName;
     },
   ): void {
-    const { core, log, nodeId, partition } = this.#replica;
+    const { core, nodeId, partition } = this.#replica;
     const isData = answer.batches !== undefined;
     const batches = (answer.batches ?? []).map(
       (body): FetchedBatch<SimBatch> => ({
         baseOffset: body.baseOffset as Offset,
         lastOffset: (body.endOffset - 1) as Offset,
         epoch: body.epoch as LeaderEpoch,
-        sequenced: body.producerId < 0 ? [] : [sequencedOf(body)],
+        sequenced: body.producerId < 0 && body.told === undefined ? [] : [sequencedOf(body)],
         body,
       }),
     );
     const { fetchOffset, leaderEpoch } = position;
     const highWatermark = isData ? core.highWatermark : -1;
-    const logStartOffset = log.state.startOffset;
+    const logStartOffset = core.startOffset;
     const { diverging, error } = answer;
     this.#world.trace(
       () =>
@@ -145,12 +156,13 @@ export class Serving {
   notify(): void {
     const { core } = this.#replica;
     if (this.#parked.size === 0 || core.role !== "leader") return;
-    const { writtenEnd, highWatermark } = core;
+    const { writtenEnd, highWatermark, startOffset } = core;
     for (const [follower, request] of this.#parked) {
-      if (writtenEnd > request.position.fetchOffset) {
+      if (writtenEnd > request.fromOffset) {
         this.#parked.delete(follower);
         this.#read(request, false);
-      } else if (highWatermark > request.sentHighWatermark) this.#tellHighWatermark();
+      } else if (highWatermark > request.sentHighWatermark || startOffset > request.sentStart)
+        this.#tellHighWatermark();
     }
   }
 
@@ -163,11 +175,12 @@ export class Serving {
       if (node.life !== life) return;
       node.whenRunning(() => {
         this.#isNotifying = false;
-        const { highWatermark, role } = core;
+        const { highWatermark, startOffset, role } = core;
         if (role !== "leader") return;
         for (const request of this.#parked.values()) {
-          if (request.sentHighWatermark >= highWatermark) continue;
+          if (request.sentHighWatermark >= highWatermark && request.sentStart >= startOffset) continue;
           request.sentHighWatermark = highWatermark;
+          request.sentStart = startOffset;
           this.#reply(request, { batches: [] });
         }
       });

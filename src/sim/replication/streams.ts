@@ -185,9 +185,9 @@ export class Streams {
     this.#node.replica(request.partition)?.serving.serve({ connection, ...request });
   }
 
-  onReport(connection: BulkConnection, partition: number, { leaderEpoch, durableEnd }: DurableReport): void {
+  onReport(connection: BulkConnection, partition: number, report: DurableReport): void {
     if (!this.#accept(connection)) return;
-    this.#node.replica(partition)?.reported(connection, { leaderEpoch, durableEnd });
+    this.#node.replica(partition)?.reported(connection, report);
   }
 
   /** (brokerEpoch, sessionId) only rises: what belongs to an earlier session is known to be late. */

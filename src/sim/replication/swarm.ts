@@ -82,6 +82,10 @@ export interface ReplicationSwarm {
   readonly forgeMeanMs: number;
   /** The checker looks into the tables of producers; otherwise at what producers are told and what is committed alone. */
   readonly checksTables: boolean;
+  /** 0: no log start is raised. */
+  readonly trimMeanMs: number;
+  /** Infinity: no producer expires. Else as with few `producersMax`: no first batch comes that late. */
+  readonly producerExpirationMs: number;
   // Brokers and the controller.
   readonly lagMaxMs: number;
   readonly backoffMs: number;
@@ -152,5 +156,10 @@ export function drawSwarm(rng: Rng): ReplicationSwarm {
   };
   const forges = rng.fork("forged batches");
   const mayForge = drawn.producersMax === PRODUCERS_MAX && faultMeanMs.unclean === 0 && !drawn.goesBeyondAtlas;
-  return { ...drawn, forgeMeanMs: mayForge && forges.chance(0.3) ? forges.pick([50, 300]) : 0 };
+  const forgeMeanMs = mayForge && forges.chance(0.3) ? forges.pick([50, 300]) : 0;
+  const trims = rng.fork("trims");
+  const never = Number.POSITIVE_INFINITY;
+  if (!trims.chance(0.2)) return { ...drawn, forgeMeanMs, trimMeanMs: 0, producerExpirationMs: never };
+  const producerExpirationMs = trims.pick([never, never, 300, 3_000]);
+  return { ...drawn, forgeMeanMs: 0, trimMeanMs: trims.pick([200, 1_000, 4_000]), producerExpirationMs };
 }

@@ -20,6 +20,7 @@ export class Workload {
     for (let at = 0; at < producersPerPartition * partitions; at++) this.#open(at % partitions, ++this.#ids);
     if (producersPerPartition > 0) this.#replaceSome();
     if (world.swarm.forgeMeanMs > 0) this.#forge(rng.fork("forged batches"));
+    if (world.swarm.trimMeanMs > 0) this.#trim(rng.fork("trims"));
   }
 
   /** Of those that write to this partition, since when the slowest one waits. */
@@ -63,6 +64,18 @@ export class Workload {
     if (isQuiet) return;
     this.#world.at(this.#world.exponential(rng, swarm.forgeMeanMs), () => this.#forge(rng));
     if (this.#producers.length > 0) rng.pick(this.#producers).forge(rng);
+  }
+
+  /** Anywhere up to what is committed, also inside a batch; often all of it. */
+  #trim(rng: Rng): void {
+    const { isQuiet, swarm } = this.#world;
+    if (isQuiet) return;
+    this.#world.at(this.#world.exponential(rng, swarm.trimMeanMs), () => this.#trim(rng));
+    const replica = this.#pickLeader(rng.below(swarm.partitions));
+    if (replica === undefined) return;
+    const { startOffset, highWatermark } = replica.core;
+    const toOffset = rng.chance(0.3) ? highWatermark : rng.between(startOffset, highWatermark);
+    replica.node.whenRunning(() => replica.trim(toOffset));
   }
 
   #run(): void {

@@ -10,7 +10,7 @@ import { MARK } from "../marks.ts";
 import { type Incarnation } from "../world.ts";
 import type { ClientParts } from "./client-life.ts";
 import { RawLink } from "./raw-link.ts";
-import { makeRecord } from "../../checkers/named-records.ts";
+import { historyOf, makeRecord } from "../../checkers/named-records.ts";
 
 /** Mean pause between two misdeeds. */
 const THINK_MS = 120;
@@ -70,15 +70,18 @@ export class BadClient {
   readonly #forging: Rng;
   readonly #owner: Incarnation;
   readonly #isNamed: boolean;
+  readonly #mayBeForgotten: boolean;
   readonly #links = new Map<string, RawLink>();
   #metadata: MetadataResponse | undefined;
   #session: Session | undefined;
   #sessions = 0;
   #sequence = 0;
 
-  constructor(name: string, parts: ClientParts) {
+  /** `mayBeForgotten`: a broker whose clock is wrong may take a producer for one that has expired. */
+  constructor(name: string, parts: ClientParts, { mayBeForgotten }: { readonly mayBeForgotten: boolean }) {
     this.name = name;
     this.#parts = parts;
+    this.#mayBeForgotten = mayBeForgotten;
     this.#rng = parts.world.fork(`misdeeds of ${name}`);
     this.#forging = this.#rng.fork("forged batches");
     this.#owner = parts.world.startIncarnation(name);
@@ -245,7 +248,8 @@ export class BadClient {
     this.#did(`was refused again: ${answer.error}`);
     if (answer.error === "OUT_OF_ORDER_SEQUENCE_NUMBER" || answer.error === "UNKNOWN_PRODUCER_ID") {
       const message = `a batch that was acknowledged at ${batch.baseOffset} and sent again is refused: ${answer.error}`;
-      this.#judge(place, { invariant: 23, message });
+      if (!this.#mayBeForgotten || answer.error !== "UNKNOWN_PRODUCER_ID")
+        this.#judge(place, { invariant: 23, message });
       this.#forget(session);
     }
   }
@@ -347,14 +351,15 @@ export class BadClient {
     const { process, producerId, producerEpoch } = session;
     const builder = new RecordBatchBuilder({ limitBytes: 1 << 16 });
     const recordCount = count ?? this.#rng.between(1, RECORDS_MAX);
+    const isKeyed = this.#parts.board.isCompacted(topic);
     const operations = Array.from({ length: recordCount }, () => {
       const operation = nextOperation();
       const timestamp = world.startWallMs + Math.floor(world.nowMs);
       const identity = { producer: process, sequence: this.#sequence++, partition };
-      const made = makeRecord(this.#rng, identity, { valueBytesMax: 40, timestamp, checksum: world.checksum });
-      const { value, sum } = made;
+      const options = { valueBytesMax: 40, timestamp, checksum: world.checksum, isKeyed };
+      const made = makeRecord(this.#rng, identity, options);
       builder.tryAppend(made.input);
-      const what = { process, topic, partition, acks: "all", value, sum, isNumbered: true } as const;
+      const what = { process, topic, partition, acks: "all", isNumbered: true, ...historyOf(made) } as const;
       record({ type: "send invoked", timeMs: world.nowMs, operation, ...what });
       return operation;
     });

@@ -10,7 +10,7 @@ import type { SimNetwork } from "../network.ts";
 import type { ClientPlan } from "../swarm.ts";
 import { createSimTimers, type Incarnation, type SimWorld } from "../world.ts";
 import { openSimClient } from "./open-client.ts";
-import { makeRecord, sumOf, valueOf } from "../../checkers/named-records.ts";
+import { historyOf, makeRecord, nameOf, sumOf } from "../../checkers/named-records.ts";
 import type { TopicBoard, TopicPlan } from "./topics.ts";
 
 export interface ClientParts {
@@ -199,13 +199,13 @@ export class ClientLife {
       valueBytesMax: this.#plan.valueBytesMax,
       timestamp: world.startWallMs + Math.floor(world.nowMs),
       checksum: world.checksum,
+      isKeyed: topic.isCompacted === true,
     };
     const made = makeRecord(this.#rng, identity, options);
     const operation = nextOperation();
-    const { value, sum } = made;
     const isNumbered = acks === "all" && how.isNumbered;
     const named = this.#plan.isNamed ? { named: { name: this.#liver.name, life: this.number } } : {};
-    const what = { process: this.process, ...place, acks, value, sum, isNumbered, ...named };
+    const what = { process: this.process, ...place, acks, isNumbered, ...historyOf(made), ...named };
     record({ type: "send invoked", timeMs: world.nowMs, operation, ...what });
     this.#open.add(operation);
     this.#openAt(place, 1);
@@ -332,7 +332,7 @@ export class ClientLife {
         next.set(each.partition, each.offset + 1);
         const { topic, partition, offset } = each;
         const after = expected === undefined ? {} : { afterOffset: expected - 1 };
-        const read = { topic, partition, offset, value: valueOf(each.value), sum: sumOf(each, world.checksum) };
+        const read = { topic, partition, offset, value: nameOf(each), sum: sumOf(each, world.checksum) };
         record({
           type: "read",
           timeMs: world.nowMs,

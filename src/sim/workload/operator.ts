@@ -18,6 +18,8 @@ export interface OperatorParts {
   readonly record: (event: HistoryEvent) => void;
   readonly nextOperation: () => number;
   readonly board: TopicBoard;
+  /** Told before it is asked that what lies below may go. */
+  readonly mayTrim: (topic: string, partition: number, toOffset: number) => void;
 }
 
 /** An operator who gives up early and tries something else: a change may still be under way when the next one is asked for. */
@@ -51,6 +53,7 @@ export class Operator {
       this.#every(this.#plan.uncleanMs, () => this.#electUnclean(admin)),
       this.#every(this.#plan.preferredMs, () => this.#electPreferred(admin)),
       this.#every(this.#plan.minIsrMs, () => this.#changeMinIsr(admin)),
+      this.#every(this.#plan.trimMs, () => this.#trim(admin)),
       this.#every(this.#plan.isUpgrade ? UPGRADE_EVERY_MS : 0, () => this.#upgrade(admin)),
     ]);
   }
@@ -173,6 +176,35 @@ export class Operator {
     await this.#try(`min ISR of ${name}: ${value ?? "default"}`, MARK.MIN_ISR_WISH, () =>
       admin.alterTopicConfigs(name, { "min.insync.replicas": value }, { timeoutMs: CHANGE_MS }),
     );
+  }
+
+  /** S-30: what lies below some record of a partition goes; where the policy is not to delete, nothing does. */
+  async #trim(admin: Admin): Promise<void> {
+    const { board, cluster, mayTrim } = this.#parts;
+    if (board.live.length === 0) return;
+    const { name } = this.#rng.pick(board.live);
+    await this.#try(`trim ${name}`, MARK.TRIM_WISH, async () => {
+      const all = (await admin.offsets(name, { partial: true, timeoutMs: CHANGE_MS })).filter(
+        ({ error }) => error === undefined,
+      );
+      if (all.length === 0) return;
+      const { partition, startOffset, endOffset } = this.#rng.pick(all);
+      const offset = this.#rng.chance(0.2) ? endOffset : this.#rng.between(startOffset, endOffset);
+      mayTrim(name, partition, offset);
+      const options = { partitions: [partition], timeoutMs: CHANGE_MS };
+      const [done] = await admin.deleteRecords(name, { offset }, options);
+      if (done?.error !== undefined) throw done.error;
+      const start = done?.startOffset ?? -1;
+      // What is only told of producers stays, so that it is not told again for ever.
+      const isLess = start < offset && cluster.hasRecords({ topic: name, partition }, { from: start, to: offset });
+      if (isLess) this.#judge(name, partition, offset, start);
+    });
+  }
+
+  #judge(topic: string, partition: number, asked: number, told: number): void {
+    const { world, record } = this.#parts;
+    const message = `what lies below ${asked} was asked to go and is said to be gone, it begins at ${told}`;
+    record({ type: "verdict", timeMs: world.nowMs, process: "operator", topic, partition, invariant: 20, message });
   }
 
   /** One node gets the newer software, now and then goes back to the older one; when all have it, the version is raised. */

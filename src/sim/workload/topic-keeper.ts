@@ -6,6 +6,7 @@ import type { HistoryEvent } from "../../checkers/history.ts";
 import { MARK } from "../marks.ts";
 import type { SwarmConfig } from "../swarm.ts";
 import type { SimWorld } from "../world.ts";
+import { drawTopicLife } from "./topic-lives.ts";
 import type { TopicBoard } from "./topics.ts";
 
 export interface KeeperParts {
@@ -47,18 +48,23 @@ export class TopicKeeper {
 
   /** False when it failed: the name is not used again, the topic may exist or not. */
   async #create(client: Client): Promise<boolean> {
-    const { board, world } = this.#parts;
+    const { board, world, record } = this.#parts;
     const name = board.nextName();
     const partitions = this.#rng.between(1, this.#swarm.partitionsMax);
     const { replicasMax } = this.#swarm;
     // Mostly as many as may be; a factor that is not said is the cluster's.
     const replicationFactor = this.#rng.chance(0.7) ? replicasMax : this.#rng.between(1, replicasMax);
-    const configs = this.#rng.chance(0.5)
+    const minIsr = this.#rng.chance(0.5)
       ? {}
       : { "min.insync.replicas": `${Math.min(replicationFactor, this.#rng.between(1, 3))}` };
+    const life = drawTopicLife(world.fork(`life of ${name}`), this.#swarm.lifeChance);
+    const { isCompacted } = life;
+    if (isCompacted) record({ type: "topic compacted", timeMs: world.nowMs, topic: name });
     try {
-      await client.admin().createTopic(name, { partitions, replicationFactor, configs });
-      board.add({ name, partitions });
+      await client
+        .admin()
+        .createTopic(name, { partitions, replicationFactor, configs: { ...minIsr, ...life.configs } });
+      board.add({ name, partitions, isCompacted });
       return true;
     } catch (thrown) {
       const error = asOttlaError(thrown);

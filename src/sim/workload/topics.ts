@@ -2,12 +2,15 @@
 export interface TopicPlan {
   readonly name: string;
   readonly partitions: number;
+  /** Records may go one by one: each has a key. */
+  readonly isCompacted?: boolean;
 }
 
 export const TOPIC_PREFIX = "topic.";
 
 export class TopicBoard {
   readonly #live = new Map<string, TopicPlan>();
+  readonly #compacted = new Set<string>();
   #created = 0;
 
   get live(): readonly TopicPlan[] {
@@ -20,6 +23,7 @@ export class TopicBoard {
 
   add(topic: TopicPlan): void {
     this.#live.set(topic.name, topic);
+    if (topic.isCompacted === true) this.#compacted.add(topic.name);
   }
 
   remove(name: string): void {
@@ -28,5 +32,10 @@ export class TopicBoard {
 
   has(name: string): boolean {
     return this.#live.has(name);
+  }
+
+  /** Also of one that is not live any more. */
+  isCompacted(name: string): boolean {
+    return this.#compacted.has(name);
   }
 }

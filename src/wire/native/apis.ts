@@ -20,6 +20,7 @@ export const API = {
   DELETE_TOPICS: 7,
   ALTER_CONFIGS: 8,
   DESCRIBE_CONFIGS: 9,
+  DELETE_RECORDS: 10,
   // From 32 on: what brokers say to each other, and what operators ask of the quorum (quorum-apis.ts).
   RAFT: 32,
   VOTER_HELLO: 33,
@@ -287,6 +288,7 @@ export interface ApiTypes {
   [API.DELETE_TOPICS]: { request: DeleteTopicsRequest; response: DeleteTopicsResponse };
   [API.ALTER_CONFIGS]: { request: AlterConfigsRequest; response: AlterConfigsResponse };
   [API.DESCRIBE_CONFIGS]: { request: DescribeConfigsRequest; response: DescribeConfigsResponse };
+  [API.DELETE_RECORDS]: { request: replication.DeleteRecordsRequest; response: replication.DeleteRecordsResponse };
   [API.RAFT]: { request: quorum.RaftRequest; response: quorum.Done };
   [API.VOTER_HELLO]: { request: quorum.VoterHelloRequest; response: quorum.VoterHelloResponse };
   [API.ADOPT]: { request: quorum.AdoptRequest; response: quorum.Done };

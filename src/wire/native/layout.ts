@@ -54,6 +54,7 @@ export const FIELD_LIMITS = {
   ALTERED_PARTITIONS: 1_000,
   ELECTED: 1_024,
   DESCRIBED_PARTITIONS: 1_000,
+  TRIMMED: 1_000,
 } as const;
 
 /** Fields of the response envelope, of the longer of the two. */

@@ -1,12 +1,17 @@
 // The only door to msgpackr, with typed results. Offsets above 2^32 would leave msgpackr as floats, so schemas hand them over
 // as bigint, and it writes those as 64-bit integers; on the way back it gives numbers (structure.ts has checked their range).
-import { Packr, Unpackr } from "msgpackr";
+//
+// "msgpackr/pack" is the package without its native reader of strings, which gains nothing on envelopes and costs 15 ms of every start.
+// Its types lead nowhere, so it gets those of the whole.
+import type * as Msgpackr from "msgpackr";
+import * as light from "msgpackr/pack";
 
 /** What an envelope may consist of. */
 export type Plain = null | boolean | number | string | Uint8Array | readonly Plain[];
 /** The same on its way out: integers beyond 32 bits are bigint. */
 export type PlainOut = null | boolean | number | bigint | string | Uint8Array | readonly PlainOut[];
 
+const { Packr, Unpackr } = light as unknown as typeof Msgpackr;
 const packer = new Packr({ useRecords: false, variableMapSize: true });
 const unpacker = new Unpackr({ useRecords: false, int64AsType: "number" });
 

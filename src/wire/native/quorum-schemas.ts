@@ -7,7 +7,7 @@ import type { ApiSchema } from "./layout.ts";
 import type * as apis from "./quorum-apis.ts";
 import { COUNT64, array, bool, choice, int, nullable, struct, text, uuid, variant } from "./schema.ts";
 
-type QuorumKey = Exclude<ApiKey, 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 42 | 43 | 44 | 45 | 46 | 47 | 48>;
+type QuorumKey = Exclude<ApiKey, 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 42 | 43 | 44 | 45 | 46 | 47 | 48>;
 type QuorumSchemas = {
   readonly [K in QuorumKey]: ApiSchema<ApiTypes[K]["request"], ApiTypes[K]["response"]>;
 };

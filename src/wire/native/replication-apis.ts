@@ -71,15 +71,37 @@ export interface ReplicaFetchResponse {
 }
 
 /** A row of a durable report. */
-export const DURABLE_ROW = { SLOT: 0, LEADER_EPOCH: 1, DURABLE_END: 2, WIDTH: 3 } as const;
+export const DURABLE_ROW = { SLOT: 0, LEADER_EPOCH: 1, DURABLE_END: 2, LOG_START_OFFSET: 3, WIDTH: 4 } as const;
 
 /** One-way (D-3): from a follower to a leader, on the connection of its fetch session, when an fsync has ended. */
 export interface DurableReportRequest {
   readonly nodeId: NodeId;
   readonly brokerEpoch: number;
   readonly sessionId: number;
-  /** Rows of DURABLE_ROW; at most FIELD_LIMITS.REPLICA_ROWS. */
+  /** Rows of DURABLE_ROW; at most FIELD_LIMITS.REPLICA_ROWS. LOG_START_OFFSET: durable, too; since version 1, -1 = it does not say. */
   readonly rows: readonly number[];
+}
+
+/** From a client to the leader of the partitions. */
+export interface DeleteRecordsRequest {
+  /** How long the broker may wait for the replicas. */
+  readonly timeoutMs: number;
+  /** At most FIELD_LIMITS.TRIMMED. */
+  readonly entries: readonly {
+    readonly topicId: TopicId;
+    readonly partition: number;
+    /** Everything below goes; -1 = everything that is committed. */
+    readonly offset: number;
+  }[];
+}
+/** In the order of the request. Answered when no living replica has anything below any more, whatever is lost. */
+export interface DeleteRecordsResponse {
+  readonly entries: readonly {
+    readonly error: ErrorName;
+    readonly message: string | null;
+    /** Where the log starts on every living replica, durably; -1 = not known. */
+    readonly lowWatermark: number;
+  }[];
 }
 
 /** From a client to the controller. */

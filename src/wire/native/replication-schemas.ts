@@ -4,10 +4,11 @@ import type { ApiTypes } from "./apis.ts";
 import { FIELD_LIMITS, count64, int32, int64, message, name, nodeId, note1k } from "./layout.ts";
 import type { ApiSchema } from "./layout.ts";
 import { LIMITS } from "./protocol.ts";
-import { REPLICA_ROW } from "./replication-apis.ts";
+import { DURABLE_ROW, REPLICA_ROW } from "./replication-apis.ts";
 import type * as apis from "./replication-apis.ts";
 import {
   COUNT64,
+  FAULT,
   INT32,
   INT64,
   array,
@@ -20,9 +21,9 @@ import {
   struct,
   uuid,
 } from "./schema.ts";
-import type { Range } from "./schema.ts";
+import type { Range, Schema } from "./schema.ts";
 
-type ReplicationKey = 42 | 43 | 44 | 45 | 46;
+type ReplicationKey = 10 | 42 | 43 | 44 | 45 | 46;
 type ReplicationSchemas = {
   readonly [K in ReplicationKey]: ApiSchema<ApiTypes[K]["request"], ApiTypes[K]["response"]>;
 };
@@ -82,11 +83,27 @@ const replicaFetchResponse = struct<apis.ReplicaFetchResponse>({
     FIELD_LIMITS.REPLICA_ROWS,
   ),
 });
-const durableReport = struct<apis.DurableReportRequest>({
-  nodeId,
-  brokerEpoch: count64,
-  sessionId: count64,
-  rows: intRows([SLOT, EPOCH, OFFSET], FIELD_LIMITS.REPLICA_ROWS),
+const durableReportOf = (rows: Schema<readonly number[]>): Schema<apis.DurableReportRequest> =>
+  struct<apis.DurableReportRequest>({ nodeId, brokerEpoch: count64, sessionId: count64, rows });
+const durableReport0 = durableReportOf(
+  withoutLast(intRows([SLOT, EPOCH, OFFSET], FIELD_LIMITS.REPLICA_ROWS), DURABLE_ROW.WIDTH),
+);
+const durableReport = durableReportOf(intRows([SLOT, EPOCH, OFFSET, OFFSET_OR_NONE], FIELD_LIMITS.REPLICA_ROWS));
+
+type Trimmed = apis.DeleteRecordsRequest["entries"][number];
+const deleteRecordsRequest = struct<apis.DeleteRecordsRequest>({
+  timeoutMs: int32,
+  entries: array(struct<Trimmed>({ topicId: uuid, partition: int32, offset: int64 }), FIELD_LIMITS.TRIMMED),
+});
+const deleteRecordsResponse = struct<apis.DeleteRecordsResponse>({
+  entries: array(
+    struct<apis.DeleteRecordsResponse["entries"][number]>({
+      error: errorName,
+      message: nullable(note1k),
+      lowWatermark: int64,
+    }),
+    FIELD_LIMITS.TRIMMED,
+  ),
 });
 
 const electLeadersRequest = struct<apis.ElectLeadersRequest>({
@@ -144,6 +161,25 @@ const describePartitionsResponse = struct<apis.DescribePartitionsResponse>({
   ),
 });
 
+/** Rows of `width` columns, as an older version has them: without the last one, which reads as -1. */
+function withoutLast(older: Schema<readonly number[]>, width: number): Schema<readonly number[]> {
+  return {
+    elementsMax: older.elementsMax,
+    depth: older.depth,
+    encode: (values, trail) =>
+      older.encode(
+        values.filter((_, at) => at % width !== width - 1),
+        trail,
+      ),
+    decode(plain, trail) {
+      const values = older.decode(plain, trail);
+      return values === FAULT
+        ? FAULT
+        : values.flatMap((value, at) => (at % (width - 1) === width - 2 ? [value, -1] : [value]));
+    },
+  };
+}
+
 /** A row says one thing: an error, where the logs part, or batches (with a high watermark, which may also come alone). */
 function replicaRowsFault({ rows }: apis.ReplicaFetchResponse, bodies: number): string | undefined {
   for (let at = 0; at < rows.length; at += REPLICA_ROW.WIDTH) {
@@ -183,7 +219,19 @@ export const REPLICATION_SCHEMAS: ReplicationSchemas = {
   [API.DURABLE_REPORT]: {
     minVersion: 0,
     isOneWay: true,
-    versions: [{ request: message(durableReport), response: message(done) }],
+    versions: [
+      { request: message(durableReport0), response: message(done) },
+      { request: message(durableReport), response: message(done) },
+    ],
+  },
+  [API.DELETE_RECORDS]: {
+    minVersion: 0,
+    versions: [
+      {
+        request: message(deleteRecordsRequest),
+        response: message(deleteRecordsResponse, { bytesMax: LIMITS.METADATA_ANSWER_BYTES }),
+      },
+    ],
   },
   [API.ELECT_LEADERS]: {
     minVersion: 0,

@@ -21,6 +21,7 @@ const WINDOWS = [
   { width: 1_280, height: 900, colorScheme: "dark" },
   { width: 390, height: 844, colorScheme: "light" },
 ] as const;
+const [DESK] = WINDOWS;
 const folder = mkdtempSync(join(tmpdir(), "ottla-report-test-"));
 let browser: Browser | undefined;
 
@@ -38,11 +39,11 @@ interface Opened {
   readonly requests: string[];
 }
 
-async function open(html: string, window: (typeof WINDOWS)[number]): Promise<Opened> {
+async function open(html: string): Promise<Opened> {
   if (browser === undefined) throw new Error("no browser");
   const file = join(folder, "report.html");
   writeFileSync(file, html);
-  const { colorScheme, ...viewport } = window;
+  const { colorScheme, ...viewport } = DESK;
   const context = await browser.newContext({ viewport, colorScheme });
   const page = await context.newPage();
   const complaints: string[] = [];
@@ -77,17 +78,20 @@ const LOOK = `(() => {
 })()`;
 
 describe.skipIf(executable === undefined)("in Chromium", { timeout: 120_000 }, () => {
-  for (const window of WINDOWS)
-    it.each(Object.entries(SAMPLES))(`${window.width} px, ${window.colorScheme}: %s`, async (_, results) => {
-      const { page, complaints, requests } = await open(renderReport(results), window);
-      expect(await page.evaluate(LOOK)).toEqual([]);
-      expect(complaints).toEqual([]);
-      expect(requests).toEqual([page.url()]);
-      await page.context().close();
-    });
+  it.each(Object.entries(SAMPLES))("%s", async (_, results) => {
+    const { page, complaints, requests } = await open(renderReport(results));
+    for (const { colorScheme, ...viewport } of WINDOWS) {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme });
+      expect(await page.evaluate(LOOK), `${viewport.width} px, ${colorScheme}`).toEqual([]);
+    }
+    expect(complaints).toEqual([]);
+    expect(requests).toEqual([page.url()]);
+    await page.context().close();
+  });
 
   it("tells figures under the pointer, and is dark by choice", async () => {
-    const { page, complaints } = await open(renderReport(SAMPLES["acks levels"] ?? []), WINDOWS[0]);
+    const { page, complaints } = await open(renderReport(SAMPLES["acks levels"] ?? []));
     const colour = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
     const before = await colour();
     await page.click("#theme");
@@ -117,7 +121,6 @@ describe.skipIf(executable === undefined)("in Chromium", { timeout: 120_000 }, (
     const chart = `<figure><svg class="chart" width="300" height="50">${text(10, 20)}${text(30, 22)}${text(290, 40)}</svg></figure>`;
     const { page } = await open(
       `<style>figure{width:300px;margin:0}svg{overflow:visible}</style>${chart}<div style="width:2000px">x</div>`,
-      WINDOWS[0],
     );
     const found = (await page.evaluate(LOOK)) as string[];
     const kinds = found.map((fault) => fault.replace(/:.*|\d+/g, "").trim());
@@ -128,7 +131,6 @@ describe.skipIf(executable === undefined)("in Chromium", { timeout: 120_000 }, (
   it("notices a request and an error", async () => {
     const { page, complaints, requests } = await open(
       `<img src="missing.png"><script>throw new Error("planted")</script>`,
-      WINDOWS[0],
     );
     expect(complaints.join("\n")).toContain("planted");
     expect(requests).toHaveLength(2);

@@ -75,6 +75,27 @@ describe("a failed sync", () => {
   });
 });
 
+describe("a failed sync of a node that stops", () => {
+  it("is told, when it hands over the quorum", async () => {
+    const { cluster, leader } = await formed();
+    leader.machine.disk.faults.failingSyncs = 1;
+    const closed = leader.quorum.close();
+    await cluster.until(() => leader.failure !== undefined);
+    expect(leader.failure?.code).toBe("DISK_FAILED");
+    await cluster.settle(closed);
+  });
+
+  it("is told, when it is the last one", async () => {
+    const cluster = new QuorumCluster({ nodes: [1] });
+    await cluster.start();
+    const node = await cluster.controller();
+    await cluster.propose(node, registers(1));
+    node.machine.disk.faults.failingSyncs = 1;
+    await cluster.settle(node.quorum.close());
+    expect(node.failure?.code).toBe("DISK_FAILED");
+  });
+});
+
 describe("a slow disk", () => {
   it("a lone voter leads, however long its own vote takes to be written", async () => {
     const cluster = new QuorumCluster({ nodes: [1] });

@@ -75,6 +75,7 @@ function make(parts: Partial<FakeCore> = {}) {
     } as unknown as RaftStore,
     core: () => node as unknown as RaftNode,
     clusterId: () => CLUSTER,
+    onUnreadable: () => undefined,
   });
   return { server, core, timers, bytes };
 }

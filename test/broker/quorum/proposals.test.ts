@@ -19,6 +19,9 @@ function make(max = 10) {
     appliedEnd: 0,
     appended: 0,
     answer: undefined as ProposeResult | undefined,
+    /** The quorum failed when what was appended was carried out. */
+    isFailed: false,
+    onAppended: (): void => undefined,
     reads: [] as number[],
     readResult: { kind: "started" } as RequestResult,
   };
@@ -28,7 +31,11 @@ function make(max = 10) {
     appliedEnd: () => state.appliedEnd,
     isController: () => state.isController,
     isDiskFull: () => state.isDiskFull,
-    append: () => state.answer ?? { kind: "accepted", index: state.appended++, term: 7 as Term },
+    append: () => {
+      const index = state.appended++;
+      state.onAppended();
+      return state.isFailed ? undefined : (state.answer ?? { kind: "accepted", index, term: 7 as Term });
+    },
     read: (token) => {
       state.reads.push(token);
       return state.readResult;
@@ -81,6 +88,21 @@ describe("a change", () => {
     expect(await under).toMatchObject({ error: "REQUEST_TIMED_OUT" });
     expect(await waiting).toMatchObject({ error: "NOT_CONTROLLER" });
     expect(state.appended).toBe(1);
+  });
+
+  it("has an unknown end when the quorum fails in the turn in which it is appended: the others may have been sent it", async () => {
+    const { state, proposals } = make();
+    state.onAppended = () => {
+      state.isFailed = true;
+      state.isController = false;
+      proposals.close();
+    };
+    const under = proposals.propose(() => ACCEPT);
+    const waiting = proposals.propose(() => ACCEPT);
+    expect(await under).toMatchObject({ error: "REQUEST_TIMED_OUT" });
+    expect(await waiting).toMatchObject({ error: "BROKER_NOT_AVAILABLE" });
+    expect(state.appended).toBe(1);
+    expect(proposals.count).toBe(0);
   });
 
   it("is refused at once: full queue, full disk, no leader, a closing broker, a core that is busy, too much for one message", async () => {

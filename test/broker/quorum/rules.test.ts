@@ -13,6 +13,7 @@ import {
   owned,
 } from "../../../src/broker/quorum/codec.ts";
 import { addressesIn, lookAtDisk } from "../../../src/broker/quorum/formation.ts";
+import { troubleOf } from "../../../src/broker/quorum/status.ts";
 import { messageOf, wireMessageOf } from "../../../src/broker/quorum/raft-wire.ts";
 import { encodeCommand } from "../../../src/metadata/codec.ts";
 import type { NodeId } from "../../../src/model/ids.ts";
@@ -81,6 +82,13 @@ describe("what an empty disk becomes", () => {
       "waiting for a quorum: 2 of 3 voters reachable; not node 2",
     );
   });
+});
+
+it("a node that votes with two disks is there once: two nodes of three are no quorum of four votes", () => {
+  const nothing = { failure: undefined, forming: null, refusedBy: [], diskTrouble: null, strangers: [] };
+  const voters = [1, 2, 3, 3].map((id) => nodeId(id));
+  const told = troubleOf({ ...nothing, hasLeader: false, voters, isReachable: (id) => id !== 2 });
+  expect(told).toBe("waiting for a quorum: 2 of 4 voters reachable");
 });
 
 describe("what a disk says", () => {

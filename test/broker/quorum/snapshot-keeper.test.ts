@@ -2,9 +2,11 @@
 import { describe, expect, it } from "vitest";
 import { activateMutants } from "../../../src/base/mutant.ts";
 import { SnapshotKeeper } from "../../../src/broker/quorum/snapshot-keeper.ts";
+import { Waiting } from "../../../src/broker/quorum/waiting.ts";
 import { OttlaError } from "../../../src/model/errors.ts";
 import type { SnapshotMeta, Term } from "../../../src/raft/types.ts";
 import type { RaftStore, StoredSnapshotMeta } from "../../../src/storage/raft-types.ts";
+import { settled } from "./hand-hosts.ts";
 import { idOf } from "./support.ts";
 
 const meta = (end: number, sizeBytes = 4): SnapshotMeta => ({
@@ -16,7 +18,13 @@ const meta = (end: number, sizeBytes = 4): SnapshotMeta => ({
 
 function make() {
   const events: string[] = [];
-  const state = { failure: undefined as OttlaError | undefined, fault: undefined as OttlaError | undefined };
+  const state = {
+    failure: undefined as OttlaError | undefined,
+    fault: undefined as OttlaError | undefined,
+    /** The sync of a snapshot ends when this does. */
+    synced: Promise.resolve(),
+    onDurable: (_end: number): void => undefined,
+  };
   const store = {
     beginSnapshot: (named: StoredSnapshotMeta) => {
       events.push(`begin ${named.end}`);
@@ -26,7 +34,7 @@ function make() {
           events.push(`write ${named.end} at ${position}: ${bytes.length}`);
           return Promise.resolve();
         },
-        finish: () => Promise.resolve(void events.push(`finish ${named.end}`)),
+        finish: () => state.synced.then(() => void events.push(`finish ${named.end}`)),
         abandon: () => Promise.resolve(void events.push(`abandon ${named.end}`)),
       });
     },
@@ -37,7 +45,10 @@ function make() {
     check: () => {
       if (state.fault !== undefined) throw state.fault;
     },
-    onDurable: ({ end }) => void events.push(`durable ${end}`),
+    onDurable: ({ end }) => {
+      events.push(`durable ${end}`);
+      state.onDurable(end);
+    },
     onSpoilt: () => void events.push("spoilt"),
     onFailed: ({ code }) => void events.push(`failed ${code}`),
   });
@@ -75,6 +86,52 @@ describe("a snapshot that arrives", () => {
       "finish 20",
       "durable 20",
     ]);
+  });
+
+  /** What the core is given to load of one that ends at 10, when another one begins to arrive while it is being synced. */
+  async function loadedBeside(next: number) {
+    const { events, state, keeper, piece } = make();
+    const sync = new Waiting();
+    const loaded: (Uint8Array | undefined)[] = [];
+    state.synced = sync.promise;
+    state.onDurable = (end) => void loaded.push(keeper.takeArrived(end));
+    piece(10, 0, false);
+    piece(10, 2, true);
+    await settled();
+    piece(next, 0, false);
+    sync.done();
+    await keeper.settled();
+    return { events, keeper, piece, loaded };
+  }
+
+  it.each([10, 20])("is loaded whole although another leader's, that ends at %i, begins to arrive", async (next) => {
+    const { events, keeper, piece, loaded } = await loadedBeside(next);
+    expect(events.slice(3)).toEqual(["finish 10", "durable 10", `begin ${next}`, `write ${next} at 0: 2`]);
+    expect(loaded).toEqual([Uint8Array.of(0, 7, 2, 7)]);
+    piece(next, 2, true);
+    await keeper.settled();
+    expect(events.at(-1)).toBe(`durable ${next}`);
+    expect(loaded).toHaveLength(2);
+    expect(loaded[1]).toEqual(Uint8Array.of(0, 7, 2, 7));
+    expect(keeper.isBusy).toBe(false);
+  });
+
+  it("mutant Q15a, what arrives is given for what is durable: a part of it, or nothing", async () => {
+    activateMutants(["Q15a"]);
+    expect((await loadedBeside(10)).loaded).toEqual([Uint8Array.of(0, 7)]);
+    expect((await loadedBeside(20)).loaded).toEqual([undefined]);
+    activateMutants([]);
+  });
+
+  it("that is durable and not needed any more is let go", async () => {
+    const { keeper, piece } = make();
+    piece(10, 0, false);
+    piece(10, 2, true);
+    await keeper.settled();
+    expect(keeper.isBusy).toBe(true);
+    keeper.dropUpTo(10);
+    expect(keeper.isBusy).toBe(false);
+    expect(keeper.takeArrived(10)).toBeUndefined();
   });
 
   it("that stopped arriving is in nobody's way once entries have overtaken it", async () => {

@@ -1,5 +1,6 @@
 // Snapshots: taken by size, sent to who is behind, installed from scratch, pulled by observers; and what cannot be applied.
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { activateMutants } from "../../../src/base/mutant.ts";
 import { utf8Encode } from "../../../src/base/bytes.ts";
 import { QuorumCluster, type QuorumNode, registeredIn, registers } from "./support.ts";
 
@@ -10,6 +11,13 @@ async function fill(cluster: QuorumCluster, leader: QuorumNode, from: number, to
   for (let id = from; id <= to; id++)
     expect(await cluster.propose(leader, registers(id)), cluster.describe()).toMatchObject({ kind: "records" });
 }
+
+function rotSnapshot(node: QuorumNode): void {
+  const [name] = node.metadataFiles.filter((file) => file.endsWith(".snapshot"));
+  node.machine.disk.image.flipBit(`/data/metadata/${name}`, 600, 3);
+}
+
+afterEach(() => activateMutants([]));
 
 describe("snapshots", () => {
   it("are taken when the log has grown by the bytes of the configuration, and the log is cut", async () => {
@@ -31,7 +39,8 @@ describe("snapshots", () => {
     expect(node.quorum.status.logStart).toBeGreaterThan(0);
   });
 
-  it("are sent in pieces to a voter that missed more than the log still has, and replace its image whole", async () => {
+  /** A voter is away, and missed more than the leader's log still has. */
+  async function leftBehind() {
     const cluster = new QuorumCluster(SMALL);
     await cluster.start();
     const leader = await cluster.controller();
@@ -41,6 +50,11 @@ describe("snapshots", () => {
     away.crash("power loss");
     await fill(cluster, leader, 6, 80);
     await cluster.until(() => leader.quorum.status.logStart > 20);
+    return { cluster, leader, away };
+  }
+
+  it("are sent in pieces to a voter that missed more than the log still has, and replace its image whole", async () => {
+    const { cluster, away } = await leftBehind();
     await cluster.start(away.id);
     await cluster.converged();
     expect(registeredIn(away)).toEqual(count(80));
@@ -53,6 +67,35 @@ describe("snapshots", () => {
     await cluster.start(away.id);
     await cluster.converged();
     expect(registeredIn(away)).toEqual(count(82));
+  });
+
+  /** A voter is back that missed more than the leader's log has, and the leader's snapshot has rotted. Nothing is changed any more. */
+  async function rotted() {
+    const { cluster, leader, away } = await leftBehind();
+    await cluster.run(100);
+    rotSnapshot(leader);
+    await cluster.start(away.id);
+    await cluster.run(5_000);
+    return { cluster, leader, away };
+  }
+
+  it("that rotted on the disk of the leader is taken anew when a voter needs it", async () => {
+    const { cluster, leader, away } = await rotted();
+    expect(registeredIn(away)).toEqual(count(80));
+    expect(leader.isController).toBe(true);
+    leader.crash("power loss");
+    await cluster.start(leader.id);
+    expect(leader.refusal).toBeUndefined();
+    await cluster.converged();
+  });
+
+  it("mutant Q15r, it is not taken anew: the voter waits for the next one, and the leader cannot start again", async () => {
+    activateMutants(["Q15r"]);
+    const { cluster, leader, away } = await rotted();
+    expect(registeredIn(away).length).toBeLessThanOrEqual(5);
+    leader.crash("power loss");
+    await cluster.start(leader.id);
+    expect(leader.refusal?.code).toBe("DATA_DAMAGED");
   });
 
   it("a crash at any moment of an installation leaves a voter that starts and catches up", async () => {
@@ -92,6 +135,19 @@ describe("observers", () => {
     expect(cluster.world.nowMs - beganMs).toBeLessThan(200);
     expect(observer.quorum.status).toMatchObject({ role: "observer", leaderId: leader.id, trouble: null });
     expect(observer.quorum.image.stateHash()).toBe(leader.quorum.image.stateHash());
+  });
+
+  it("far behind get a snapshot also of the only voter, where it has rotted: it is taken anew", async () => {
+    const cluster = new QuorumCluster({ nodes: [1, 2], listed: [1], ...SMALL });
+    await cluster.start(1);
+    const voter = await cluster.controller();
+    await fill(cluster, voter, 1, 60);
+    await cluster.until(() => voter.quorum.status.logStart > 20);
+    await cluster.run(100);
+    rotSnapshot(voter);
+    await cluster.start(2);
+    await cluster.settle(cluster.node(2).quorum.waitForImage(), 5_000);
+    expect(registeredIn(cluster.node(2))).toEqual(count(60));
   });
 
   it("far behind get a snapshot, then entries", async () => {

@@ -161,7 +161,8 @@ function replicasOf({ place, clock, timers, guard }: Process, store: LogStore): 
     onIsrChanged: () => undefined,
     guard,
   };
-  return new ReplicaManager({ clock, timers, store, events }, coreSettingsOf(place.config));
+  const { checksum } = place.world;
+  return new ReplicaManager({ clock, checksum, timers, store, events }, coreSettingsOf(place.config));
 }
 
 function replicationOf(

@@ -1,10 +1,11 @@
 // Nodes that replicate: real cores, logs, streams and sessions over the simulated disk and network; the test is their metadata and their controller.
+import { UNCONFIGURED_LOG } from "../../../src/storage/log-settings.ts";
 import type { TopicLimits } from "../../../src/broker/effective-configs.ts";
 import { type ProduceAnswer, ProduceEntry, type Replica } from "../../../src/broker/replica.ts";
 import type { Replication } from "../../../src/broker/replication/replication.ts";
 import type { IsrController } from "../../../src/broker/replication/types.ts";
 import type { PartitionImage } from "../../../src/metadata/image.ts";
-import { type BrokerConfig, brokerConfigSchema } from "../../../src/model/config.ts";
+import { type BrokerConfig, brokerConfigOf } from "../../../src/model/config.ts";
 import {
   type LeaderEpoch,
   type NodeId,
@@ -129,7 +130,7 @@ export class ReplicatingNode {
     this.name = `node${nodeId}`;
     this.address = `${this.name}:7070`;
     this.disk = new SimDisk(all.world, `disk of ${this.name}`, { latencies: this.latencies, capacityBytes: 2 ** 30 });
-    this.config = brokerConfigSchema.parse({
+    this.config = brokerConfigOf({
       "node.id": nodeId,
       "data.dir": "/data",
       listeners: this.address,
@@ -203,6 +204,10 @@ export class ReplicatingNode {
     const { replicas, store } = this.parts;
     const index = record.index as PartitionIndex;
     const limits: TopicLimits = {
+      ...UNCONFIGURED_LOG,
+      retentionMs: -1,
+      retentionBytes: -1,
+      isLogAppendTime: false,
       maxMessageBytes: this.config["max.message.bytes"],
       segmentBytes: this.config["segment.bytes"],
       indexIntervalBytes: this.config["index.interval.bytes"],

@@ -152,8 +152,8 @@ describe("fetch sessions", () => {
       expect((await late.answer({ added: [slot(1)], positions: [1, 3, 2, 3] })).error).toBe(
         "FETCH_SESSION_ID_NOT_FOUND",
       );
-    late.report([1, 3, 2]);
-    late.report([1, 3, 2], { sessionId: 2 });
+    late.report([1, 3, 2, 0]);
+    late.report([1, 3, 2, 0], { sessionId: 2 });
     await nodes.world.runFor(20);
     expect(positionOf()).toBe(0);
     expect(nodes.node(1).replica().core.describe(nodes.world.nowMs).replicas[1]?.durableEnd).toBeLessThanOrEqual(0);
@@ -193,9 +193,9 @@ describe("fetch sessions", () => {
         .node(1)
         .replica()
         .core.followers.find(({ nodeId }) => nodeId === 2);
-    follower.report([1, 3, 2]);
+    follower.report([1, 3, 2, 0]);
     await follower.answer({ added: [slot(1)], positions: [1, 3, 1, 3] });
-    follower.report([1, 3, 2]);
+    follower.report([1, 3, 2, 0]);
     await nodes.world.runFor(20);
     const progress = durableEnd();
     expect(Math.min(progress?.position ?? -1, progress?.durableEnd ?? -1)).toBe(1);

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { createSimHost } from "../../../scripts/sim-host.ts";
 import type { TopicId } from "../../../src/model/ids.ts";
 import { ProducerTable } from "../../../src/model/producer-table.ts";
 import { ReplicaComparison } from "../../../src/sim/replicas/comparison.ts";
 import type { LogContent } from "../../../src/sim/platter.ts";
 
+const host = await createSimHost();
 const BATCH_BYTES = 61;
 
 /** Batches of one record without a body; `filler` stands for what they hold. */
@@ -19,7 +21,7 @@ function content(offsets: readonly number[], highWatermark: number, filler = 7):
 }
 
 function compared(left: LogContent, right: LogContent): ReplicaComparison {
-  const comparison = new ReplicaComparison();
+  const comparison = new ReplicaComparison({ checksum: host.checksum, codecs: host.codecs }, () => false);
   comparison.add("one", [left]);
   comparison.add("two", [right]);
   return comparison;

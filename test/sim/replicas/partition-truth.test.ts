@@ -4,7 +4,8 @@ import type { NodeId } from "../../../src/model/ids.ts";
 import type { PartitionRecord } from "../../../src/replication/types.ts";
 import type { BatchSeen } from "../../../src/sim/replicas/epoch-truth.ts";
 import { firstDifference, lineageOf } from "../../../src/sim/replicas/lineage.ts";
-import { type LogFound, PartitionTruth, ReplicaBroken } from "../../../src/sim/replicas/partition-truth.ts";
+import { PartitionTruth, ReplicaBroken } from "../../../src/sim/replicas/partition-truth.ts";
+import type { LogFound } from "../../../src/sim/replicas/replica-seen.ts";
 
 const [N1, N2, N3] = [1, 2, 3] as NodeId[] as [NodeId, NodeId, NodeId];
 const EMPTY: LogFound = { startOffset: 0, endOffset: 0, durableEnd: 0, epochs: [], highWatermark: 0 };
@@ -59,7 +60,7 @@ class Stage {
   }
 
   stands(node: NodeId, durableEnd: number, highWatermark: number): this {
-    this.truth.stands(node, { durableEnd, highWatermark });
+    this.truth.stands(node, { startOffset: 0, durableEnd, highWatermark });
     return this;
   }
 
@@ -111,6 +112,71 @@ describe("a sound life", () => {
     truth.changed(recordOf({ leader: N2, leaderEpoch: 1, partitionEpoch: 2, isr: [N1, N2, N3] }));
     expect(truth.committedEnd).toBe(8);
     expect(truth.isVoid).toBe(false);
+  });
+});
+
+describe("where records are", () => {
+  it("says so of what is committed, and not of what is told of producers", () => {
+    const told: BatchSeen = { ...batchAt(0, 0), told: { kind: "expired", producers: [] } };
+    const { truth } = new Stage();
+    const all = [told, batchAt(1, 0), { ...told, base: 2, last: 2 }, batchAt(3, 0)];
+    for (const batch of all) {
+      truth.appended(N1, batch, { process: "life of 1", leadsIn: 0 });
+      for (const node of [N2, N3]) truth.appended(node, batch, { process: `life of ${node}`, leadsIn: undefined });
+    }
+    for (const node of [N2, N3, N1]) truth.stands(node, { startOffset: 0, durableEnd: 4, highWatermark: 0 });
+    truth.stands(N1, { startOffset: 0, durableEnd: 4, highWatermark: 3 });
+    const has = (from: number, to: number): boolean => truth.hasRecords(from, to);
+    expect([has(0, 1), has(0, 2), has(1, 2), has(2, 3), has(2, 4)]).toEqual([false, true, true, false, false]);
+    truth.stands(N1, { startOffset: 0, durableEnd: 4, highWatermark: 4 });
+    expect([has(2, 3), has(2, 4), has(3, 4)]).toEqual([false, true, true]);
+  });
+});
+
+describe("25: what a replica knows of producers is all there is to know", () => {
+  const WITHOUT_N3 = recordOf({ partitionEpoch: 1, isr: [N1, N2] });
+
+  /** Node 3 has lost its log and copies it again, one offset of it as compaction left it. */
+  function copyingAgain(isCompacted: boolean): Stage {
+    const stage = new Stage().commits(6);
+    const { truth } = stage;
+    truth.lost(N3);
+    truth.changed(WITHOUT_N3);
+    truth.registered(N3);
+    truth.opened(N3, EMPTY);
+    stage.copies(N3, 0, 2);
+    const sum = isCompacted ? 999 : 2;
+    const by = { process: "life of 3", leadsIn: undefined, areCompared: true, isEmpty: isCompacted };
+    truth.appended(N3, batchAt(2, 0, sum), by);
+    return stage;
+  }
+
+  it("on the way through a log that nobody compacted, and not through one where batches are gone that counted there", () => {
+    const [whole, compacted] = [copyingAgain(false).truth, copyingAgain(true).truth];
+    expect(whole.knowsAllProducers(whole.replica(N3))).toBe(true);
+    expect(compacted.knowsAllProducers(compacted.replica(N3))).toBe(false);
+    // Also in its next life, which reads what it copied.
+    compacted.opened(N3, { ...EMPTY, endOffset: 3, durableEnd: 3, epochs: [{ epoch: 0, startOffset: 0 }] });
+    expect(compacted.knowsAllProducers(compacted.replica(N3))).toBe(false);
+    expect(compacted.knowsAllProducers(compacted.replica(N2))).toBe(true);
+  });
+
+  it("again once it is in sync, or leads", () => {
+    const stage = copyingAgain(true).copies(N3, 3, 6).stands(N3, 6, 6);
+    const { truth } = stage;
+    truth.proposes(0, 1, [N1, N2, N3]);
+    truth.changed(recordOf({ partitionEpoch: 2 }));
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(true);
+    truth.changed(recordOf({ leader: N3, leaderEpoch: 1, partitionEpoch: 3, isr: [], elr: [N1, N2, N3] }));
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(false);
+    truth.replica(N3).leads = 1;
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(true);
+  });
+
+  it("and not where ranges may have been repaired from a compacted log", () => {
+    const { truth } = copyingAgain(false);
+    truth.mayBeRepaired(N3);
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(false);
   });
 });
 
@@ -195,7 +261,7 @@ describe("what a replica takes for committed", () => {
     const stage = new Stage().commits(2).writes(N1, 2, 3);
     stage.truth.changed(MOVED);
     stage.leads(N2, MOVED).writes(N2, 2, 3, { epoch: 1 }).copies(N3, 2, 3, 1).stands(N3, 3, 2).stands(N2, 3, 3);
-    expect(broken(() => stage.truth.stands(N1, { durableEnd: 3, highWatermark: 3 }))).toBe(3);
+    expect(broken(() => stage.truth.stands(N1, { startOffset: 0, durableEnd: 3, highWatermark: 3 }))).toBe(3);
   });
 
   it("13: who is in the ISR or the ELR has all that is committed", () => {

@@ -18,7 +18,7 @@ function batch(base: number, sequence: number, { id = 7, epoch = 0 } = {}): Batc
 }
 function view(producerId: number, sequences: readonly (readonly [number, number])[], producerEpoch = 0): ProducerView {
   const batches = sequences.map(([baseSequence, at]) => ({ baseSequence, baseOffset: at, lastOffset: at, crc: 0 }));
-  return { producerId, producerEpoch, batches };
+  return { producerId, producerEpoch, batches, carriedOffset: -1, carriedMs: -1 };
 }
 function watching(...batches: readonly BatchSeen[]): ProducerWatch {
   const watch = new ProducerWatch();

@@ -38,7 +38,7 @@ it("break nothing, and are known again", { timeout: 60_000 }, async () => {
     brokers: fleet.nodes.map(({ address }) => address),
     isLost: () => false,
   };
-  const clients = ["one", "two", "three"].map((name) => new BadClient(name, parts));
+  const clients = ["one", "two", "three"].map((name) => new BadClient(name, parts, { mayBeForgotten: false }));
   const running = Promise.all(clients.map((each) => each.run()));
   await fleet.run(RUN_MS);
   for (const each of clients) each.isStopping = true;

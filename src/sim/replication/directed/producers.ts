@@ -24,6 +24,16 @@ function sentAgainAfterRestart(stage: Stage): void {
   stage.run(100);
 }
 
+/** The log begins behind the five batches, and node 3 has it from a new disk: what it knows of the producer it was told. */
+function begunAnewBehind(stage: Stage): SimBatch {
+  const [first] = fiveOfOne(stage);
+  stage.replica(1).trim(5);
+  stage.until(() => stage.replica(1).core.startOffset === 5);
+  stage.wipe(3);
+  stage.until(() => stage.isInSync(3) && stage.node(3).replica(0)?.core.role === "follower");
+  return first as SimBatch;
+}
+
 export const PRODUCER_SCHEDULES: readonly DirectedSchedule[] = [
   {
     mutant: "M23",
@@ -100,6 +110,28 @@ export const PRODUCER_SCHEDULES: readonly DirectedSchedule[] = [
       stage.node(1).kill();
       stage.leads(2);
       stage.sendAgain(2, first);
+      stage.run(100);
+    },
+  },
+  {
+    mutant: "M24",
+    invariants: [25],
+    play: (stage) => {
+      begunAnewBehind(stage);
+      stage.world.controller.moveLeadership(0, stage.node(3).nodeId);
+      stage.leads(3);
+    },
+  },
+  {
+    // The same without a look into the tables: the producer is told something wrong.
+    mutant: "M24",
+    invariants: [21, 22, 23],
+    options: { checksTables: false },
+    play: (stage) => {
+      const first = begunAnewBehind(stage);
+      stage.world.controller.moveLeadership(0, stage.node(3).nodeId);
+      stage.leads(3);
+      stage.sendAgain(3, first);
       stage.run(100);
     },
   },

@@ -54,6 +54,8 @@ function quietSwarm(options: Partial<ReplicationSwarm>): ReplicationSwarm {
     balanceMs: 0,
     producersMax: PRODUCERS_MAX,
     forgeMeanMs: 0,
+    trimMeanMs: 0,
+    producerExpirationMs: Number.POSITIVE_INFINITY,
     ...options,
   };
 }

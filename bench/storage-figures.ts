@@ -1,0 +1,252 @@
+// The storage of one broker against bare files (issue: "Figures"): how soon 200 partitions have an answer, what is written for each acknowledged byte
+// over checkpoints and segments, and how fast a log is read from its disk. `npm run bench -- storage`.
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { median } from "../src/bench/median.ts";
+import { BareFile, filesOfPartitions, plainReads } from "./bare-files.ts";
+import {
+  type BoundedSummary,
+  comparedRows,
+  dropPageCache,
+  interleave,
+  ratios,
+  type Summary,
+  summarise,
+  withTemporaryDirectory,
+} from "./harness.ts";
+import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
+import { StoreFeeder } from "./store-feeder.ts";
+
+const PARTITIONS = 200;
+const BATCH_BYTES = 16 * 1024;
+const BURSTS = 60;
+const WARM_UP = 10;
+const SUSTAINED_MS = 20_000;
+/** Batches on each partition that are given to be acknowledged before the next. */
+const SUSTAINED_BURST = 1;
+const READ_BYTES = 1 * MiB;
+const COLD_BYTES = 512 * MiB;
+const JOURNAL = { journalBytes: 256 * MiB, checkpointIntervalMs: 60_000, journalPinnedBytes: 64 * MiB };
+/** Small enough that twenty seconds see several checkpoints and many segments. */
+const SUSTAINED_JOURNAL = { journalBytes: 128 * MiB, checkpointIntervalMs: 5_000, journalPinnedBytes: 64 * MiB };
+const SUSTAINED_SEGMENT_BYTES = 8 * MiB;
+
+const LATENCY_OVER_JOURNAL_MOST = 1.5;
+const FILES_OVER_LATENCY_FLOOR = 4;
+const SUSTAINED_FLOOR = 2;
+const WRITTEN_MOST = 2.2;
+const COLD_FLOOR = 0.7;
+
+/** Milliseconds: the median of bursts, each from the first append to the last answer. What comes before is not counted. */
+async function burstMs(append: () => Promise<void>, prepare: () => void = () => undefined): Promise<number> {
+  const samples: number[] = [];
+  for (let burst = 0; burst < WARM_UP + BURSTS; burst++) {
+    prepare();
+    const startedAt = performance.now();
+    await append();
+    if (burst >= WARM_UP) samples.push(performance.now() - startedAt);
+  }
+  return median(samples);
+}
+
+const chunksOf = (count: number): Uint8Array[] =>
+  Array.from({ length: count }, () => new Uint8Array(BATCH_BYTES).fill(7));
+
+function journalBurst(): Promise<number> {
+  return withTemporaryDirectory(async (directory) => {
+    const preallocatedBytes = (WARM_UP + BURSTS) * PARTITIONS * BATCH_BYTES;
+    const file = new BareFile(join(directory, "bare"), preallocatedBytes);
+    const chunks = chunksOf(PARTITIONS);
+    const figure = await burstMs(() => file.append(chunks));
+    file.close();
+    return figure;
+  });
+}
+
+function filesBurst(): Promise<number> {
+  return withTemporaryDirectory(async (directory) => {
+    const files = filesOfPartitions(directory, PARTITIONS);
+    const chunks = chunksOf(1);
+    const figure = await burstMs(async () => void (await Promise.all(files.map((file) => file.append(chunks)))));
+    for (const file of files) file.close();
+    return figure;
+  });
+}
+
+/** Its journal is one that was used before, as all are but the first two of a directory. */
+function storeBurst(): Promise<number> {
+  return withTemporaryDirectory(async (directory) => {
+    const load = { partitions: PARTITIONS, batchBytes: BATCH_BYTES, waitsFor: "durable" } as const;
+    const open = async () => StoreFeeder.open(await makeDeps(), storageConfig(join(directory, "data"), JOURNAL), load);
+    const first = await open();
+    await first.run(WARM_UP + BURSTS, 1);
+    await first.store.close();
+    const feeder = await open();
+    const figure = await burstMs(
+      () => feeder.run(1, 1),
+      () => feeder.makeReady(1),
+    );
+    await feeder.store.close();
+    return figure;
+  });
+}
+
+/** What this process gave to its disk so far, as the kernel counts it. */
+function writtenBytes(): number {
+  return Number(/^write_bytes: (\d+)$/m.exec(readFileSync("/proc/self/io", "utf8"))?.[1] ?? Number.NaN);
+}
+
+interface Sustained {
+  /** Megabytes (10^6) per second. */
+  readonly rate: number;
+  readonly writtenPerByte: number;
+}
+
+async function sustain(append: () => Promise<void>, burstBytes: number): Promise<Sustained> {
+  const before = writtenBytes();
+  const startedAt = performance.now();
+  let bytes = 0;
+  while (performance.now() - startedAt < SUSTAINED_MS) {
+    await append();
+    bytes += burstBytes;
+  }
+  const rate = bytes / 1000 / (performance.now() - startedAt);
+  dropPageCache();
+  return { rate, writtenPerByte: (writtenBytes() - before) / bytes };
+}
+
+function sustainedStore(): Promise<Sustained> {
+  return withTemporaryDirectory(async (directory) => {
+    const load = { partitions: PARTITIONS, batchBytes: BATCH_BYTES, waitsFor: "durable" } as const;
+    const config = {
+      ...storageConfig(join(directory, "data"), SUSTAINED_JOURNAL),
+      segmentBytes: SUSTAINED_SEGMENT_BYTES,
+    };
+    const feeder = await StoreFeeder.open(await makeDeps(), config, load);
+    const burstBytes = PARTITIONS * SUSTAINED_BURST * feeder.batchBytes;
+    const figure = await sustain(() => feeder.run(SUSTAINED_BURST, SUSTAINED_BURST), burstBytes);
+    await feeder.store.close();
+    return figure;
+  });
+}
+
+function sustainedFiles(): Promise<Sustained> {
+  return withTemporaryDirectory((directory) => {
+    const files = filesOfPartitions(directory, PARTITIONS);
+    // Memory of its own for each, as for the storage.
+    const append = async () => void (await Promise.all(files.map((file) => file.append(chunksOf(SUSTAINED_BURST)))));
+    return sustain(append, PARTITIONS * SUSTAINED_BURST * BATCH_BYTES).finally(() => {
+      for (const file of files) file.close();
+    });
+  });
+}
+
+/** Both ways of reading the same log, one after the other; its pages are in memory, so that the processor decides. */
+async function coldReads(rounds: number): Promise<Map<string, number[]>> {
+  return withTemporaryDirectory(async (root) => {
+    const directory = join(root, "data");
+    mkdirSync(directory, { recursive: true });
+    const config = { ...storageConfig(directory, JOURNAL), tailCacheBytes: 0, segmentBytes: 128 * MiB };
+    const load = { partitions: 1, batchBytes: 64 * 1024, waitsFor: "durable" } as const;
+    const feeder = await StoreFeeder.open(await makeDeps(), config, load);
+    await feeder.run(Math.ceil(COLD_BYTES / feeder.batchBytes), 50);
+    const [log] = feeder.logs;
+    if (log === undefined) throw new Error("no log");
+    const folder = join(directory, "bench-0");
+    const paths = readdirSync(folder)
+      .filter((name) => name.endsWith(".log"))
+      .map((name) => join(folder, name));
+    const plain = { name: PLAIN, run: async () => plainReads(paths.toSorted(), READ_BYTES) };
+    const own = {
+      name: OWN,
+      run: async () => {
+        const startedAt = performance.now();
+        let bytes = 0;
+        for (let offset = log.startOffset; offset < log.endOffset; ) {
+          const options = { limitOffset: log.endOffset, maxBytes: READ_BYTES, atLeastOne: true };
+          const read = await log.read(offset, options);
+          bytes += read.sizeBytes;
+          offset = read.nextOffset;
+          // As the broker does once the answer is in the socket.
+          read.release?.();
+        }
+        return bytes / 1000 / (performance.now() - startedAt);
+      },
+    };
+    const samples = await interleave([plain, own], rounds);
+    await feeder.store.close();
+    return samples;
+  });
+}
+
+const PLAIN = "plain reads of 1 MiB and a pass of CRC-32C";
+const OWN = "a log read from its segments";
+
+async function burstRows(rounds: number): Promise<(Summary | BoundedSummary)[]> {
+  const journal = `${PARTITIONS} x 16 KiB: bare journal`;
+  const files = `${PARTITIONS} x 16 KiB: a sync per file`;
+  const store = `${PARTITIONS} x 16 KiB: storage, durable`;
+  const variants = [
+    { name: journal, run: journalBurst },
+    { name: files, run: filesBurst },
+    { name: store, run: storeBurst },
+  ];
+  const samples = await interleave(variants, rounds);
+  const of = (name: string) => samples.get(name) ?? [];
+  return [
+    ...variants.map(({ name }) => summarise(name, "ms", of(name))),
+    {
+      ...summarise("  storage over bare journal", "ratio", ratios(of(store), of(journal))),
+      baseline: journal,
+      most: LATENCY_OVER_JOURNAL_MOST,
+    },
+    {
+      ...summarise("  a sync per file over storage", "ratio", ratios(of(files), of(store))),
+      baseline: store,
+      floor: FILES_OVER_LATENCY_FLOOR,
+    },
+  ];
+}
+
+async function sustainedRows(rounds: number): Promise<(Summary | BoundedSummary)[]> {
+  const written: number[] = [];
+  const store = "sustained 20 s: storage with segments";
+  const files = "sustained 20 s: a sync per file";
+  const samples = await interleave(
+    [
+      { name: files, run: async () => (await sustainedFiles()).rate },
+      {
+        name: store,
+        run: async () => {
+          const { rate, writtenPerByte } = await sustainedStore();
+          written.push(writtenPerByte);
+          return rate;
+        },
+      },
+    ],
+    rounds,
+  );
+  const ratio = "  over a sync per file";
+  return [
+    ...comparedRows(samples, {
+      baseline: files,
+      judged: store,
+      unit: "MB/s",
+      ratio,
+      bound: { floor: SUSTAINED_FLOOR },
+    }),
+    { ...summarise("  written per acknowledged byte", "ratio", written), most: WRITTEN_MOST },
+  ];
+}
+
+export async function benchStorage(rounds: number): Promise<(Summary | BoundedSummary)[]> {
+  const bursts = await burstRows(rounds);
+  const sustained = await sustainedRows(Math.min(rounds, 3));
+  const cold = await coldReads(rounds);
+  const ratio = "  over plain reads";
+  return [
+    ...bursts,
+    ...sustained,
+    ...comparedRows(cold, { baseline: PLAIN, judged: OWN, unit: "MB/s", ratio, bound: { floor: COLD_FLOOR } }),
+  ];
+}
