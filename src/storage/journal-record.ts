@@ -1,6 +1,6 @@
 // Bytes of the journal: the file header and the records (D-11). Each record carries the CRC of the one before it, so that replay
 // stops at the first that does not chain. Layout in docs/storage.md.
-import { readI32, readI64, readU16, readU32, writeI64, writeU16, writeU32 } from "../base/bytes.ts";
+import { EMPTY_BYTES, readI32, readI64, readU16, readU32, writeI64, writeU16, writeU32 } from "../base/bytes.ts";
 import { present } from "../base/assert.ts";
 import { type DirectoryId, UUID_BYTES, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
@@ -12,7 +12,7 @@ export const FILE_HEADER_BYTES = 128;
 export const KIND = {
   /** `base`..`last` in `epoch`; the body is the record batch, or a run of them. FLAG_OPENS_EPOCH: the epoch starts at `base`. */
   APPEND: 1,
-  /** Everything from `base` on is cut. */
+  /** Everything from `base` on is cut. The body is the chain at the cut of the segment that goes on there (D-16), or empty: it is not known, or none does. */
   TRUNCATE: 2,
   /** `epoch` starts at `base`. */
   EPOCH: 3,
@@ -44,6 +44,16 @@ export interface RecordFields {
   readonly epoch: number;
   readonly body: Uint8Array;
 }
+
+/** The body of a TRUNCATE. */
+export function encodeChain(chain: number | undefined): Uint8Array {
+  if (chain === undefined) return EMPTY_BYTES;
+  const body = new Uint8Array(4);
+  writeU32(body, 0, chain);
+  return body;
+}
+
+export const decodeChain = (body: Uint8Array): number | undefined => (body.length < 4 ? undefined : readU32(body, 0));
 
 /** Where a record stands in the chain. `salt` seeds each CRC of the file, so that no producer can forge a record inside a batch. */
 export interface ChainPlace {

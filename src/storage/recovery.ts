@@ -12,7 +12,7 @@ import { rowsOf } from "./high-watermark.ts";
 import { decodeImage, emptyLogImage, type Image, type LogImage } from "./image.ts";
 import type { JournalFile } from "./journal.ts";
 import { createJournalFile } from "./journal-file.ts";
-import { FLAG_OPENS_EPOCH, KIND, type JournalRecord } from "./journal-record.ts";
+import { decodeChain, FLAG_OPENS_EPOCH, KIND, type JournalRecord } from "./journal-record.ts";
 import { readJournal } from "./journal-reader.ts";
 import { readPartitionMetadata, removeLogDirectory, removeTree } from "./log-directory.ts";
 import {
@@ -307,7 +307,7 @@ async function applyRecord({ history, log, producers }: LiveLog, record: Journal
       if (isBeforeCut) truncateEpochs(epochs, record.base);
       else {
         producers.cut(record.base);
-        await log.replayTruncate(record.base);
+        await log.replayTruncate(record.base, decodeChain(record.body));
       }
       break;
     case KIND.EPOCH:

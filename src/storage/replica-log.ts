@@ -22,7 +22,7 @@ import { HeldBatches, type MemoryBudgets } from "./held-batches.ts";
 import { LogHighWatermark, type RisingLog } from "./high-watermark.ts";
 import type { LogCapture, LogImage } from "./image.ts";
 import type { Credit, JournalEntry, JournalLog } from "./journal.ts";
-import { FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
+import { encodeChain, FLAG_OPENS_EPOCH, KIND } from "./journal-record.ts";
 import { ProducerImages } from "./producer-images.ts";
 import { emptyRead } from "./segment-read.ts";
 import { giveUpCleaned, type Replacement, Replacements, type SwapDeps } from "./replacement.ts";
@@ -267,7 +267,10 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   }
 
   /** A record of the log's own, without a body. Resolves when durable. */
-  #control(kind: number, fields: { readonly base: number; readonly epoch?: number }): Promise<void> {
+  #control(
+    kind: number,
+    fields: { readonly base: number; readonly epoch?: number; readonly body?: Uint8Array },
+  ): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#services.push({
         kind,
@@ -276,7 +279,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
         base: fields.base,
         last: fields.base,
         epoch: fields.epoch ?? -1,
-        body: EMPTY_BYTES,
+        body: fields.body ?? EMPTY_BYTES,
         log: this,
         truncations: this.truncations,
         endOffset: this.endOffset,
@@ -296,21 +299,26 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
 
   async truncate(toOffset: Offset): Promise<void> {
     this.#checkUsable();
+    const { truncations } = this;
     if (toOffset >= this.endOffset && (this.epochs.at(-1)?.startOffset ?? -1) < toOffset) return;
     assert(toOffset >= this.startOffset, `truncation to ${toOffset}, below the log start ${this.startOffset}`);
     const isAtEnd = toOffset >= this.endOffset;
     let found: number;
+    let chain: number | undefined;
     let layoutVersion: number;
     do {
       layoutVersion = this.segments.layoutVersion;
       found = isAtEnd ? this.endOffset : (this.held.baseOfBatchAt(toOffset) ?? (await this.#baseOfBatchAt(toOffset)));
       for (let gate = this.#cutGate(found); gate !== undefined; gate = this.#cutGate(found)) await gate;
       this.#checkUsable();
-    } while (this.segments.layoutVersion !== layoutVersion);
+      chain = this.#holdsInSegments(found) ? await this.segments.chainAt(found) : undefined;
+      this.#checkUsable();
+    } while (this.segments.layoutVersion !== layoutVersion || this.#cutGate(found) !== undefined);
     const base = Math.min(found, this.endOffset);
     // Nothing of it would be left, and its start stand above its end: only an unclean election asks for that.
     if (base < this.startOffset)
       throw this.markDamaged(new Error(`a cut at ${toOffset} goes through the batch of the log start`), undefined);
+    const body = encodeChain(base === found && this.truncations === truncations ? chain : undefined);
     this.#dropFrom(base);
     this.truncations++;
     const to = Math.min(base, this.#cut?.to ?? base);
@@ -319,7 +327,7 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     const isInSegments = this.#cut !== undefined || this.flushing !== undefined || this.segments.endOffset > base;
     if (isInSegments) this.#cut = cut;
     try {
-      if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base });
+      if (!mutant("D-2")) await this.#control(KIND.TRUNCATE, { base, body });
     } catch (thrown) {
       // The segments hold what memory does not, and must: no checkpoint can speak of the log any more.
       cut.refusal = asOttlaError(thrown);
@@ -328,6 +336,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     }
     cut.isDurable = true;
     if (isInSegments) this.#services.requestFlush(this);
+  }
+
+  /** What lies below it is in the segments, and none of it is about to be cut. */
+  #holdsInSegments(offset: number): boolean {
+    return offset < this.segments.endOffset && offset <= (this.#cut?.to ?? offset);
   }
 
   async #baseOfBatchAt(offset: number): Promise<number> {
@@ -598,11 +611,11 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     this.durableEnd = this.endOffset;
   }
 
-  /** Cuts memory and segments at once. */
-  async replayTruncate(toOffset: number): Promise<void> {
+  /** Cuts memory and segments at once. What the files hold proves nothing: `chain` is what was known when it was cut. */
+  async replayTruncate(toOffset: number, chain: number | undefined): Promise<void> {
     this.#dropFrom(toOffset);
     this.truncations++;
-    await this.segments.cut(toOffset, { isWhole: false });
+    await this.segments.cut(toOffset, { isWhole: false, chain });
   }
 
   // ---- reads

@@ -14,6 +14,7 @@ import { CleanedNames } from "./cleaned-names.ts";
 import { datasync, isPassing, storageError } from "./faults.ts";
 import { unlinkIfThere } from "./file-work.ts";
 import { type CheckOptions, checkSegment } from "./segment-check.ts";
+import { UNKNOWN_CHAIN } from "./identity.ts";
 import { cutAt, SegmentIdentities } from "./segment-identity.ts";
 import { emptyIndexes, SegmentIndexes, scanSegment, type SegmentFileDeps } from "./segment-indexes.ts";
 import { join, LOG_SUFFIX, offsetName, SIDECAR_SUFFIXES } from "./paths.ts";
@@ -292,6 +293,18 @@ export class Segments {
     return present(base, `a batch with offset ${offset}`);
   }
 
+  /** The chain at `offset` of the segment that a cut there goes through, proven (D-16). undefined: it goes through none, or the proof fails. */
+  async chainAt(offset: number): Promise<number | undefined> {
+    const segment = this.#segments.findLast(({ base }) => base < offset);
+    if (segment === undefined || segment.chain === UNKNOWN_CHAIN) return undefined;
+    try {
+      return (await this.identities.pointToCut(segment, offset, { isWhole: true }))?.chain;
+    } catch {
+      // The cut itself finds the same, and tells it.
+      return undefined;
+    }
+  }
+
   /** Checks the chain of batches at the end of the last segment; the reason why it does not hold, or undefined. */
   async verifyTail(): Promise<string | undefined> {
     const segment = this.#segments.at(-1);
@@ -321,9 +334,12 @@ export class Segments {
 
   /**
    * Cuts everything from `offset` on, which must start a batch or be the end of one. The bytes behind it need not be whole: only
-   * the batches below `offset` are read, unless `isWhole`: then what is left is proven (D-16).
+   * the batches below `offset` are read, unless `isWhole`: then what is left is proven (D-16). `chain`: what is left was proven to end with, before.
    */
-  async cut(offset: number, { isWhole = true }: { readonly isWhole?: boolean } = {}): Promise<void> {
+  async cut(
+    offset: number,
+    { isWhole = true, chain }: { readonly isWhole?: boolean; readonly chain?: number | undefined } = {},
+  ): Promise<void> {
     if (offset >= this.#endOffset && !this.#isCutShort) return;
     // What passes is tried again: until all is done the last segment still holds what was to go.
     this.#isCutShort = true;
@@ -331,7 +347,7 @@ export class Segments {
       this.#dropped.push(this.#segments.pop() as Segment);
     const segment = this.#segments.at(-1);
     this.#endOffset = offset;
-    if (segment !== undefined) await this.#cutInside(segment, offset, isWhole);
+    if (segment !== undefined) await this.#cutInside(segment, offset, { isWhole, chain });
     for (let last = this.#dropped.at(-1); last !== undefined; last = this.#dropped.at(-1)) {
       await this.#remove(last);
       this.#dropped.pop();
@@ -339,14 +355,18 @@ export class Segments {
     this.#isCutShort = false;
   }
 
-  async #cutInside(segment: Segment, offset: number, isWhole: boolean): Promise<void> {
+  async #cutInside(
+    segment: Segment,
+    offset: number,
+    { isWhole, chain }: { readonly isWhole: boolean; readonly chain: number | undefined },
+  ): Promise<void> {
     segment.cuts++;
     const point = await this.identities.pointToCut(segment, offset, { isWhole });
     const indexedTo = await this.indexes.cutTo(segment, offset);
     if (point === undefined || indexedTo !== point.position)
       throw storageError(`${segment.path}${LOG_SUFFIX} holds no batch that ends at offset ${offset}`);
     segment.isDirty = true;
-    cutAt(segment, point);
+    cutAt(segment, mutant("D-16c") ? point : { ...point, chain: chain ?? point.chain });
     await this.#deps.handles.use(segment.path + LOG_SUFFIX, "write", (handle) => handle.truncate(point.position));
     segment.isDirty = true;
   }

@@ -263,6 +263,40 @@ test("D-16: the chain goes on where a log was cut, over a crash and without one"
     }
 });
 
+/** What is read first of another partition's batch below a cut, once the node died before a checkpoint and a start has found the cut in the journal. */
+async function readBelowCut(to: number, place: number) {
+  const { files, recorder, log, batches } = await withLogs();
+  await log.truncate(to as Offset);
+  appendBatch(log, { epoch: 1, fill: 7 });
+  await recorder.until(() => log.durableEnd === to + 1);
+  files.kill();
+  files.image.crash(DROP_ALL);
+  misdirect(files, place);
+  const { store: again } = await opened(new MemoryFiles(files.image));
+  const found = again.find(log.topicId, 0 as PartitionIndex) as ReplicaLogImpl;
+  const read = await readAt(found, place, 1).then(
+    ({ chunks }) => chunks[0],
+    (thrown: { code: string }) => thrown.code,
+  );
+  await again.close();
+  return { read, written: batches[place] };
+}
+
+const BELOW_CUTS = [3, 7, 13, 20].flatMap((to) => [0, to >> 1, to - 1].map((place) => [to, place] as const));
+
+test("D-16: a start that finds a cut in the journal goes by what was proven when it was cut, not by what the file holds", async () => {
+  for (const [to, place] of BELOW_CUTS)
+    expect([to, place, (await readBelowCut(to, place)).read]).toEqual([to, place, "STORAGE_ERROR"]);
+});
+
+test("D-16c: with the planted bug another partition's batch below the cut is given out", async () => {
+  activateMutants(["D-16c"]);
+  const reads = await Promise.all(BELOW_CUTS.map(([to, place]) => readBelowCut(to, place)));
+  const given = reads.filter(({ read }) => typeof read !== "string");
+  expect(given.length).toBeGreaterThan(0);
+  for (const { read, written } of given) expect(read).not.toEqual(written);
+});
+
 /** As they must be for these batches. */
 function chainsOf(log: ReplicaLogImpl, batches: readonly Uint8Array[]): number[] {
   return log.segments.all.map(({ base }, place) => {
