@@ -369,7 +369,10 @@ class SeedRun {
   /** 3: byte for byte what every other replica has, below what any of them knows to be committed. */
   async #compareReplicas(): Promise<void> {
     const parts = { checksum: this.#world.checksum, codecs: this.#options.codecs };
-    const copies = new ReplicaComparison(parts, (topic) => this.#board.isCompacted(topic));
+    const copies = new ReplicaComparison(parts, {
+      isCompacted: (topic) => this.#board.isCompacted(topic),
+      isDeleted: (content, record) => this.#replicas.isDeleted(content, record),
+    });
     for (const node of this.#cluster.nodes) copies.add(node.name, await this.#cluster.contentOf(node));
     const { difference } = copies;
     if (difference !== undefined) this.#log.violated({ invariant: 3, message: difference });

@@ -1,5 +1,6 @@
 // The bytes of all replicas of a partition, next to one another (invariant 3): from where both begin to where both know to be committed. Of a log that is
-// compacted each replica has what its own compaction left: what both have is equal, and what one lacks the other's later record of the key explains.
+// compacted each replica has what its own compaction left: what both have is equal, and what one lacks a later record of the key explains, which may be
+// gone from both where it is one without a value: a replica that was away for longer than its grace never had it.
 import { baseOffsetAt, batchSizeAt, lastOffsetAt, leaderEpochAt } from "../../model/batch-header.ts";
 import type { LogContent } from "../platter.ts";
 import { type DecodeParts, RecordTruth, type RecordSeen } from "./record-truth.ts";
@@ -9,16 +10,22 @@ interface Copy {
   readonly content: LogContent;
 }
 
+export interface CompactedTopics {
+  readonly isCompacted: (topic: string) => boolean;
+  /** A record without a value was committed behind it, of the same key. */
+  readonly isDeleted: (content: LogContent, record: RecordSeen) => boolean;
+}
+
 export class ReplicaComparison {
   /** Pairs of logs with something to compare. */
   compared = 0;
   readonly #copies = new Map<string, Copy[]>();
-  readonly #isCompacted: (topic: string) => boolean;
+  readonly #topics: CompactedTopics;
   readonly #parts: DecodeParts;
 
-  constructor(parts: DecodeParts, isCompacted: (topic: string) => boolean) {
+  constructor(parts: DecodeParts, topics: CompactedTopics) {
     this.#parts = parts;
-    this.#isCompacted = isCompacted;
+    this.#topics = topics;
   }
 
   add(node: string, contents: readonly LogContent[]): void {
@@ -39,7 +46,7 @@ export class ReplicaComparison {
         const range = commonRange(first, other);
         if (range.end <= range.start) continue;
         this.compared++;
-        const difference = this.#isCompacted(first.content.topic)
+        const difference = this.#topics.isCompacted(first.content.topic)
           ? this.#differenceOfRecords(first, other)
           : differenceOfBytes(first, other);
         if (difference !== undefined) return difference;
@@ -70,7 +77,8 @@ export class ReplicaComparison {
           return `${where}: another record on ${left.node} than on ${right.node}`;
         const latest = last.get(key);
         const isExplained = twin !== undefined || isTombstone || latest !== record;
-        if (!isExplained) return `${where}: ${has.node} has it, ${lacks.node} has nothing of key ${key} from there on`;
+        if (!isExplained && !this.#topics.isDeleted(has.content, record))
+          return `${where}: ${has.node} has it, ${lacks.node} has nothing of key ${key} from there on`;
       }
     return undefined;
   }

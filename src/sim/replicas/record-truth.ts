@@ -52,6 +52,18 @@ export class RecordTruth {
     return all.some(({ epoch, record }) => record.offset > offset && isCommitted({ epoch, offset: record.offset }));
   }
 
+  /** A later record of its key that counts has no value. */
+  isDeleted(
+    { key = "", offset }: RecordSeen,
+    isCommitted: (place: { readonly epoch: number; readonly offset: number }) => boolean,
+  ): boolean {
+    const all = this.#byKey.get(key) ?? [];
+    return all.some(
+      ({ epoch, record }) =>
+        record.isTombstone && record.offset > offset && isCommitted({ epoch, offset: record.offset }),
+    );
+  }
+
   /** In words: the batch has records that were not written so; undefined: it has none. `onRecord` is told each that it has. */
   faultOf(bytes: Uint8Array, at: number, onRecord: (record: RecordSeen) => void = () => undefined): string | undefined {
     const epoch = leaderEpochAt(bytes, at);

@@ -24,6 +24,8 @@ import { type LifeParts, type LifeStep, LifeWatch, keyOf } from "./life-watch.ts
 import { numbersAt, ProducerWatch } from "./producer-watch.ts";
 import type { BatchSeen } from "./epoch-truth.ts";
 import { PartitionTruth, ReplicaBroken } from "./partition-truth.ts";
+import type { LogContent } from "../platter.ts";
+import type { RecordSeen } from "./record-truth.ts";
 import type { ReplicaSeen } from "./replica-seen.ts";
 
 type Event = PartitionEvent<ProduceEntry>;
@@ -282,6 +284,16 @@ export class ReplicaWatch {
     if (isOther) this.#producers.became(seen, truth.batchesOf(node));
     if (isOther || event.kind === "truncated" || event.kind === "lead" || event.kind === "follow")
       this.#compareProducers(truth, seen, core.producers);
+  }
+
+  /** A record without a value was committed behind it, of the same key. */
+  isDeleted({ topicId, partition }: Pick<LogContent, "topicId" | "partition">, record: RecordSeen): boolean {
+    const key = keyOf(topicId, partition);
+    const truth = this.#partitions.get(key)?.truth;
+    const records = this.lives.recordsOf(key);
+    return (
+      truth !== undefined && records?.isDeleted(record, (place) => truth.isVoid || truth.hasCommitted(place)) === true
+    );
   }
 
   /** 20. */
