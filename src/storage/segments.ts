@@ -292,7 +292,7 @@ export class Segments {
     return present(base, `a batch with offset ${offset}`);
   }
 
-  /** Checks the chain of batches at the end of the last segment; the reason why it does not hold, or undefined. */
+  /** Checks the chain of batches at the end of the last segment; the reason why it does not hold, or undefined. What passes says nothing of it, and rejects. */
   async verifyTail(): Promise<string | undefined> {
     const segment = this.#segments.at(-1);
     if (segment === undefined) return undefined;
@@ -315,6 +315,7 @@ export class Segments {
       await this.#reader.verifyEnd(segment);
       return undefined;
     } catch (thrown) {
+      if (isPassing(thrown)) throw thrown;
       return thrown instanceof Error ? thrown.message : String(thrown);
     }
   }
