@@ -22,6 +22,16 @@ export async function withFile<T>(
   return result;
 }
 
+/** A file that stays open, unless `work` fails: then nobody would close it. */
+export async function orClose<T>(handle: FileHandle, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    await handle.close().catch(() => undefined);
+    throw thrown;
+  }
+}
+
 export async function readWhole(handle: FileHandle): Promise<Uint8Array> {
   const bytes = new Uint8Array(await handle.size());
   const length = await handle.read(0, bytes);

@@ -16,7 +16,7 @@ import {
   partitionDirectory,
   SUPERBLOCK,
 } from "./paths.ts";
-import { type LogHistory, surveyJournals } from "./replay.ts";
+import { closeJournals, type LogHistory, surveyJournals } from "./replay.ts";
 import { verifySegment } from "./inspect-log.ts";
 import { slotRemark, verifyMetadata } from "./inspect-metadata.ts";
 import { ProducersCheck } from "./inspect-producers.ts";
@@ -211,7 +211,7 @@ async function readLogs(
     file = join(directory, "journal");
     const { directoryId } = superblock;
     const survey = await surveyJournals({ ...deps, mode: "read" }, { root: directory, image, directoryId });
-    for (const journal of survey.files) await journal.handle.close();
+    await closeJournals(survey.files);
     if (survey.damage !== undefined)
       faults.push({ file, position: undefined, offset: undefined, reason: survey.damage });
     for (const logId of survey.strangers)

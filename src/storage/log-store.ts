@@ -6,7 +6,7 @@ import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "
 import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
 import type { JournalFile } from "./journal.ts";
 import { commitState, recover } from "./recovery.ts";
-import { emptyFile, unlinkIfThere, withFile } from "./file-work.ts";
+import { emptyFile, orClose, unlinkIfThere, withFile } from "./file-work.ts";
 import { LogStoreImpl } from "./store.ts";
 import {
   encodeSuperblock,
@@ -158,8 +158,10 @@ async function initialise(store: LogStoreImpl): Promise<Opened> {
       await syncDirectory(files, config.directory);
     },
   });
-  await syncParent(store);
-  return { superblock: committed, journalFile, superblockFile: await files.open(path, "write"), restart: "first" };
+  return orClose(journalFile.handle, async () => {
+    await syncParent(store);
+    return { superblock: committed, journalFile, superblockFile: await files.open(path, "write"), restart: "first" };
+  });
 }
 
 /** The directory itself may be new in its parent. A parent that may not be opened is not ours to sync. */

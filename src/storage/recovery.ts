@@ -32,9 +32,17 @@ import {
 } from "./paths.ts";
 import type { PartitionMetadata } from "./partition-metadata.ts";
 import { ProducerReplay } from "./producer-replay.ts";
-import { type LogHistory, resolver, rewriteJournals, type Survey, surveyJournals, unknownHistory } from "./replay.ts";
+import {
+  closeJournals,
+  type LogHistory,
+  resolver,
+  rewriteJournals,
+  type Survey,
+  surveyJournals,
+  unknownHistory,
+} from "./replay.ts";
 import type { ReplicaLogImpl } from "./replica-log.ts";
-import { readWhole, unlinkIfThere, withFile } from "./file-work.ts";
+import { orClose, readWhole, unlinkIfThere, withFile } from "./file-work.ts";
 import type { LogStoreImpl } from "./store.ts";
 import type { Superblock } from "./superblock.ts";
 import type { Damage, EpochEntry } from "./types.ts";
@@ -71,12 +79,7 @@ export async function recover(
     { files: store.deps.files, checksum: store.checksum, mode: "write" },
     { root, image, directoryId: superblock.directoryId },
   );
-  for (const logId of survey.histories.keys()) store.useLogId(logId);
-  await noteDirectoryIds(store, survey);
-  const live = await openLogs(store, survey);
-  if (survey.damage === undefined) await apply(store, survey, live);
-  else store.deps.logger.error("journal_damaged", { reason: survey.damage });
-  for (const file of survey.files) await file.handle.close();
+  const live = await replay(store, survey);
   for (const { log } of live.values()) log.mark.settle(log);
   await finishProducers(store, live);
   failpoint("recovery-replayed");
@@ -84,9 +87,25 @@ export async function recover(
   const generation = (await newestGeneration(store)) + 1;
   const journalFile = await commitState(store, { superblock, generation, evidence, commit });
   failpoint("recovery-committed");
-  await removeOld(store.checkpointDeps, { generation, evidence });
-  await tidy(store, survey);
-  return journalFile;
+  return orClose(journalFile.handle, async () => {
+    await removeOld(store.checkpointDeps, { generation, evidence });
+    await tidy(store, survey);
+    return journalFile;
+  });
+}
+
+/** Every log that there is, as the journals say, which are closed then. */
+async function replay(store: LogStoreImpl, survey: Survey): Promise<Map<number, LiveLog>> {
+  try {
+    for (const logId of survey.histories.keys()) store.useLogId(logId);
+    await noteDirectoryIds(store, survey);
+    const live = await openLogs(store, survey);
+    if (survey.damage === undefined) await apply(store, survey, live);
+    else store.deps.logger.error("journal_damaged", { reason: survey.damage });
+    return live;
+  } finally {
+    await closeJournals(survey.files);
+  }
 }
 
 async function loadImage(store: LogStoreImpl, generation: number): Promise<Image> {
@@ -369,12 +388,15 @@ export async function commitState(
     directoryId: superblock.directoryId,
     ended: undefined,
   });
-  const images = logs.map((log) => log.image());
-  await writeImage(store.checkpointDeps, { generation, nextLogId: store.nextLogId, evidence, logs: images });
-  await syncDirectory(store.deps.files, root);
-  failpoint("recovery-image-written");
-  await options.commit({ ...superblock, generation, nextLogId: store.nextLogId, counter: superblock.counter + 1 });
-  return journalFile;
+  return orClose(journalFile.handle, async () => {
+    const { nextLogId } = store;
+    const images = logs.map((log) => log.image());
+    await writeImage(store.checkpointDeps, { generation, nextLogId, evidence, logs: images });
+    await syncDirectory(store.deps.files, root);
+    failpoint("recovery-image-written");
+    await options.commit({ ...superblock, generation, nextLogId, counter: superblock.counter + 1 });
+    return journalFile;
+  });
 }
 
 /** Removes what nobody speaks of any more: directories of deleted logs, segment files that are in no log. */

@@ -6,6 +6,7 @@ import { utf8Decode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import type { Checksum } from "../ports/checksum.ts";
+import { orClose } from "./file-work.ts";
 import { ByteReader, readChecked } from "./format.ts";
 import { type Image, type LogImage, readSpec } from "./image.ts";
 import { KIND, type JournalRecord } from "./journal-record.ts";
@@ -65,13 +66,30 @@ interface ReplayDeps {
   readonly mode: "read" | "write";
 }
 
-export async function surveyJournals(
-  deps: ReplayDeps,
-  options: { readonly root: string; readonly image: Image; readonly directoryId: DirectoryId },
-): Promise<Survey> {
+interface SurveyOptions {
+  readonly root: string;
+  readonly image: Image;
+  readonly directoryId: DirectoryId;
+}
+
+/** The files of what it gives are open: the caller's to close. */
+export async function surveyJournals(deps: ReplayDeps, options: SurveyOptions): Promise<Survey> {
+  const files: JournalFileFound[] = [];
+  try {
+    return await followChain(deps, options, files);
+  } catch (thrown) {
+    await closeJournals(files).catch(() => undefined);
+    throw thrown;
+  }
+}
+
+export async function closeJournals(files: readonly JournalFileFound[]): Promise<void> {
+  for (const { handle } of files) await handle.close();
+}
+
+async function followChain(deps: ReplayDeps, options: SurveyOptions, files: JournalFileFound[]): Promise<Survey> {
   const { image } = options;
   const histories = new Map(image.logs.map((log) => [log.logId as number, historyOf(log)]));
-  const files: JournalFileFound[] = [];
   const strangers = new Set<number>();
   const departed = new Set<number>();
   let damage: string | undefined;
@@ -89,15 +107,13 @@ export async function surveyJournals(
       break;
     }
     const { handle, header } = opened;
-    const end = await readJournal(handle, {
-      header,
-      checksum: deps.checksum,
-      keepsNothing: true,
-      visit: (record) => {
-        if (!histories.has(record.logId)) noteUnknown(record, { strangers, departed });
-        note(histories, record);
-      },
-    });
+    const visit = (record: JournalRecord): void => {
+      if (!histories.has(record.logId)) noteUnknown(record, { strangers, departed });
+      note(histories, record);
+    };
+    const end = await orClose(handle, () =>
+      readJournal(handle, { header, checksum: deps.checksum, keepsNothing: true, visit }),
+    );
     files.push({ handle, header, end });
     if (end.isSealed) continue;
     damage = await breakIsDamage(deps, { root: options.root, found: { handle, header, end } });
@@ -163,7 +179,7 @@ async function openJournal(
   const directory = join(options.root, JOURNAL_DIR);
   if (!(await deps.files.list(directory)).some((entry) => entry.name === name)) return undefined;
   const handle = await deps.files.open(join(directory, name), deps.mode);
-  return { handle, header: await readJournalHeader(handle, deps.checksum) };
+  return { handle, header: await orClose(handle, () => readJournalHeader(handle, deps.checksum)) };
 }
 
 /** Why a journal file with a whole header does not belong here. */

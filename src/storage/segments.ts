@@ -305,7 +305,7 @@ export class Segments {
     }
   }
 
-  /** Checks the chain of batches at the end of the last segment; the reason why it does not hold, or undefined. */
+  /** Checks the chain of batches at the end of the last segment; the reason why it does not hold, or undefined. What passes says nothing of it, and rejects. */
   async verifyTail(): Promise<string | undefined> {
     const segment = this.#segments.at(-1);
     if (segment === undefined) return undefined;
@@ -328,6 +328,7 @@ export class Segments {
       await this.#reader.verifyEnd(segment);
       return undefined;
     } catch (thrown) {
+      if (isPassing(thrown)) throw thrown;
       return thrown instanceof Error ? thrown.message : String(thrown);
     }
   }

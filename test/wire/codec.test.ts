@@ -180,6 +180,27 @@ describe("bodies (D-24)", () => {
     });
   });
 
+  it("whatever topics a request can name, their answer fits", () => {
+    const requestHeader = { version: 1, correlationId: 1, deadlineMs: 0 } as const;
+    const topicId = uuidFromBytes(new Uint8Array(16).fill(0xff));
+    for (const length of [1, 30, 57, 249]) {
+      const name = "n".repeat(length);
+      const room = Math.floor((LIMITS.ENVELOPE_BYTES - 64) / (length + 6));
+      const names = new Array<string>(Math.min(FIELD_LIMITS.TOPICS, room)).fill(name);
+      const topics = names.map(() => ({ name, partitions: 1, replicationFactor: 1, configs: [] }));
+      encodeRequest({ api: API.CREATE_TOPICS, ...requestHeader }, { validateOnly: false, requestId: null, topics }, []);
+      encodeRequest({ api: API.DELETE_TOPICS, ...requestHeader }, { names, requestId: null }, []);
+      const done = { name, error: "NONE", message: null } as const;
+      const created = { topics: names.map(() => ({ ...done, topicId, partitions: 10_000 })) };
+      const deleted = { topics: names.map(() => done) };
+      for (const messages of [
+        encodeResponse({ api: API.CREATE_TOPICS, ...answerHeader }, created, []),
+        encodeResponse({ api: API.DELETE_TOPICS, ...answerHeader }, deleted, []),
+      ])
+        expect(pushAll(new ResponseAssembler({ bodyBytesMax: 0 }), messages)).toMatchObject({ kind: "message" });
+    }
+  });
+
   it("splitBodies: consecutive entries, each part within the bound or a single one", () => {
     expect(splitBodies([])).toEqual([{ start: 0, end: 0 }]);
     expect(splitBodies([5, 5, 5, 20, 1], 10)).toEqual([

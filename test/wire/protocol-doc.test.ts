@@ -108,7 +108,7 @@ describe("docs/protocol.md", () => {
   it("D-38: states the limits that the code has", () => {
     const format = (value: number): string => value.toLocaleString("en-US");
     expect(doc).toContain(
-      `| envelope | ${LIMITS.ENVELOPE_BYTES / 1024} KiB; an answer of Metadata, DescribeConfigs, DeleteRecords, ElectLeaders or DescribePartitions ${LIMITS.METADATA_ANSWER_BYTES / MiB} MiB; a request of AlterPartition and both of ReplicaFetch ${LIMITS.REPLICA_ENVELOPE_BYTES / 1024} KiB |`,
+      `| envelope | ${LIMITS.ENVELOPE_BYTES / 1024} KiB; an answer of Metadata, CreateTopics, DeleteTopics, DescribeConfigs, DeleteRecords, ElectLeaders or DescribePartitions ${LIMITS.METADATA_ANSWER_BYTES / MiB} MiB; a request of AlterPartition and both of ReplicaFetch ${LIMITS.REPLICA_ENVELOPE_BYTES / 1024} KiB |`,
     );
     expect(doc).toContain(`| nesting of arrays in an envelope, itself included | ${LIMITS.DEPTH} |`);
     expect(doc).toContain(`a metadata answer ${format(FIELD_LIMITS.METADATA_ANSWER_ELEMENTS)} |`);

@@ -11,6 +11,7 @@ import type { NodeId, Offset } from "../../model/ids.ts";
 import type { Verdict } from "../../replication/types.ts";
 import type { ReadResult } from "../../storage/types.ts";
 import type { API } from "../../wire/native/apis.ts";
+import { FIELD_LIMITS } from "../../wire/native/layout.ts";
 import { LIMITS } from "../../wire/native/protocol.ts";
 import { POSITION_ROW } from "../../wire/native/replication-apis.ts";
 import type { ConnectionDependent } from "../connection.ts";
@@ -64,7 +65,7 @@ export class FetchSession implements ConnectionDependent {
   /** Slots that have been answered, each at most once, by when they are looked at next. */
   readonly #answered = new Ring<Slot>();
   /** Slots named in requests that this session does not know. */
-  #unknownSlots: number[] = [];
+  readonly #unknownSlots: number[] = [];
   readonly #cold: ColdReads;
   #current: Current | undefined;
   /** Came while the one before was being answered. */
@@ -374,9 +375,8 @@ export class FetchSession implements ConnectionDependent {
   }
 
   #fill(part: AnswerPart, bytesMax: number): void {
-    const unknown = this.#unknownSlots;
-    this.#unknownSlots = [];
-    for (const slotId of unknown) part.addNotice(slotId, UNKNOWN_SLOT, undefined);
+    for (const slotId of this.#unknownSlots.splice(0, FIELD_LIMITS.REPLICA_ROWS))
+      part.addNotice(slotId, UNKNOWN_SLOT, undefined);
     while (!part.isFull) {
       const slot = this.#carried ?? this.#ready.shift();
       this.#carried = undefined;

@@ -265,6 +265,9 @@ const METADATA_ANSWER = {
   elementsMax: FIELD_LIMITS.METADATA_ANSWER_ELEMENTS,
 } as const;
 
+/** Repeats the names of its request, and says more of each. */
+const NAMES_ANSWER = { bytesMax: LIMITS.METADATA_ANSWER_BYTES } as const;
+
 export const SCHEMAS: ApiSchemas = {
   [API.HELLO]: { minVersion: 0, versions: [{ request: message(helloRequest), response: message(helloResponse) }] },
   [API.METADATA]: {
@@ -295,18 +298,15 @@ export const SCHEMAS: ApiSchemas = {
   [API.CREATE_TOPICS]: {
     minVersion: 0,
     versions: [
-      {
-        request: message(createTopicsRequest0),
-        response: message(createTopicsResponse),
-      },
-      { request: message(createTopicsRequest), response: message(createTopicsResponse) },
+      { request: message(createTopicsRequest0), response: message(createTopicsResponse, NAMES_ANSWER) },
+      { request: message(createTopicsRequest), response: message(createTopicsResponse, NAMES_ANSWER) },
     ],
   },
   [API.DELETE_TOPICS]: {
     minVersion: 0,
     versions: [
-      { request: message(deleteTopicsRequest0), response: message(deleteTopicsResponse) },
-      { request: message(deleteTopicsRequest), response: message(deleteTopicsResponse) },
+      { request: message(deleteTopicsRequest0), response: message(deleteTopicsResponse, NAMES_ANSWER) },
+      { request: message(deleteTopicsRequest), response: message(deleteTopicsResponse, NAMES_ANSWER) },
     ],
   },
   [API.ALTER_CONFIGS]: {

@@ -107,6 +107,26 @@ describe("what replication costs", () => {
     await nodes.until("no session", () => nodes.node(1).replication.counts.sessions === 0);
   });
 
+  it("slots that are gone are told of in as many parts as that takes (D-24)", async () => {
+    const nodes = await ReplicatingNodes.start({ count: 2 });
+    const partitions = [0, 1, 2];
+    await nodes.apply({ leader: 1, leaderEpoch: 2 }, partitions, [nodes.node(1)]);
+    const follower = await RawFollower.open(nodes, 1, { nodeId: 2, brokerEpoch: 12, sessionId: 1 });
+    const slotOf = (partition: number) => ({ slot: partition, topicId: TOPIC, partition });
+    // An older leader epoch is refused: after that it is the follower's turn, which does not come.
+    const fenced = await follower.answer({ added: [0, 1].map(slotOf), positions: [0, 1, 0, -1, 1, 1, 0, -1] });
+    expect(fenced.rows).toMatchObject([{ error: "FENCED_LEADER_EPOCH" }, { error: "FENCED_LEADER_EPOCH" }]);
+    await nodes.world.runFor(2_100);
+    const unknown = Array.from({ length: 1_999 }, (_, index) => 10 + index);
+    const positions = [2, 2, 0, -1, ...unknown.flatMap((slot) => [slot, 2, 0, -1])];
+    const answer = await follower.answer({ added: [slotOf(2)], positions });
+    expect(answer.error).toBe("NONE");
+    expect(answer.parts.length).toBe(2);
+    const gone = answer.rows.filter(({ error }) => error === "FETCH_SESSION_ID_NOT_FOUND").map(({ slot }) => slot);
+    expect(gone.toSorted((left, right) => left - right)).toEqual([0, 1, ...unknown]);
+    expect(answer.rows.at(-1)).toMatchObject({ slot: 2, error: "NONE" });
+  });
+
   it("a partition has one slot in a session, whatever it was called before", async () => {
     const nodes = await ReplicatingNodes.start({ count: 2 });
     await nodes.apply({ leader: 1, leaderEpoch: 1 }, [0], [nodes.node(1)]);
