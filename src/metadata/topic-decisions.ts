@@ -6,6 +6,9 @@ import { type Decision, accepted, refused } from "./decision.ts";
 import type { MetadataImage, TopicImage } from "./image.ts";
 import { type Candidate, placement } from "./placement.ts";
 
+/** As many as the protocol can list of one partition: a topic with more could not be described, nor any page of topics with it. */
+export const REPLICAS_MAX = 64;
+
 /** One metadata answer must hold a topic whole (D-38): partitions of this many replicas, each named twice, that fit. */
 const partitionsOfOneAnswer = (replicationFactor: number): number =>
   Math.floor(1_000_000 / (40 + 10 * replicationFactor));
@@ -75,12 +78,13 @@ export function decideTopic(image: MetadataImage, wish: TopicWish, context: Topi
 
 function replicationFactorOf(image: MetadataImage, wish: TopicWish, context: TopicContext): number {
   if (wish.replicationFactor !== -1) return wish.replicationFactor;
-  return Math.max(1, Math.min(context.replicationFactorDefault ?? 1, image.brokerCount));
+  return Math.max(1, Math.min(context.replicationFactorDefault ?? 1, image.brokerCount, REPLICAS_MAX));
 }
 
 function replicationFactorFault(image: MetadataImage, replicationFactor: number): string | undefined {
   if (!Number.isSafeInteger(replicationFactor) || replicationFactor < 1)
     return `a topic has at least 1 replica, not ${replicationFactor}`;
+  if (replicationFactor > REPLICAS_MAX) return `a topic has at most ${REPLICAS_MAX} replicas, not ${replicationFactor}`;
   if (replicationFactor <= Math.max(1, image.brokerCount)) return undefined;
   return `replication factor ${replicationFactor}: ${image.brokerCount} brokers are registered, and each takes one replica`;
 }

@@ -141,7 +141,7 @@ export const brokerConfigKeys = {
     3,
     1,
     32_767,
-    "Replicas of each partition of a topic created without a number; never more than there are brokers.",
+    "Replicas of each partition of a topic created without a number; never more than there are brokers, nor than 64.",
   ),
   "max.partitions.per.topic": count(10_000, 1, 100_000, "Most partitions that one topic may have."),
   "max.partitions": count(20_000, 1, 1_000_000, "Most partitions in the cluster."),

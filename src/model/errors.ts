@@ -120,7 +120,7 @@ export const ERRORS = {
     38,
     false,
     "the replication factor is not allowed on this cluster",
-    "use 1 to the number of brokers",
+    "use 1 to the number of brokers, at most 64",
   ),
   INVALID_CONFIG: row(
     16,

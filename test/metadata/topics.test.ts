@@ -9,6 +9,8 @@ import {
   minIsrOf,
   TOMBSTONES_MAX,
 } from "../../src/metadata/controller.ts";
+import { REPLICAS_MAX } from "../../src/metadata/topic-decisions.ts";
+import { FIELD_LIMITS } from "../../src/wire/native/layout.ts";
 import { metricNameOf, type MetadataImage } from "../../src/metadata/image.ts";
 import { History, faultsOf, node, topicIdOf, uuid } from "./support.ts";
 
@@ -52,6 +54,18 @@ describe("creation", () => {
     expect(replicasOf("a")).toEqual([[1, 2]]);
     for (const nodeId of [3, 4]) history.join(nodeId);
     expect(replicasOf("b")).toEqual([[3, 4, 1]]);
+  });
+
+  test("D-38: no more replicas than an answer can list, however many brokers there are", () => {
+    const history = History.started(Array.from({ length: REPLICAS_MAX + 1 }, (_, index) => index + 1));
+    expect(REPLICAS_MAX).toBe(FIELD_LIMITS.REPLICAS);
+    expect(history.wishTopic("a", { replicationFactor: REPLICAS_MAX + 1 })).toMatchObject({
+      error: "INVALID_REPLICATION_FACTOR",
+      message: "a topic has at most 64 replicas, not 65",
+    });
+    expect(history.create("b", { replicationFactor: REPLICAS_MAX }).partitions[0]?.replicas.length).toBe(REPLICAS_MAX);
+    const byDefault = history.create("c", { replicationFactorDefault: 32_767 });
+    expect(byDefault.partitions[0]?.replicas.length).toBe(REPLICAS_MAX);
   });
 
   test("D-38: a topic whose description is too long for one answer is refused", () => {
