@@ -151,8 +151,8 @@ async function readJournalFile(bytes: Uint8Array, checksum: Checksum): Promise<r
   const header = (await readJournalHeader(handle, checksum)) ?? refuse("no header");
   const facts = [told(header)];
   const visit = (record: JournalRecord): void => void facts.push(recordFact(record));
-  const { position } = await readJournal(handle, { header, checksum, visit });
-  await findProofOfSync(handle, { header, position, checksum });
+  const end = await readJournal(handle, { header, checksum, visit });
+  await findProofOfSync(handle, { header, end, checksum });
   return facts;
 }
 

@@ -55,3 +55,29 @@ export function crc32cWithin(
   for (; at < end; at++) crc = (crc >>> 8) ^ (tables[(crc ^ (bytes[at] as number)) & 0xff] as number);
   return ~crc >>> 0;
 }
+
+/** Of x, x^2, x^4, x^8, ... modulo the polynomial; bits are reversed, as in the sums: the highest is x^0. */
+const POWERS = ((): Int32Array => {
+  const powers = new Int32Array(32);
+  for (let power = 1 << 30, at = 0; at < powers.length; at++, power = multiply(power, power)) powers[at] = power;
+  return powers;
+})();
+
+function multiply(left: number, right: number): number {
+  let product = 0;
+  let term = right;
+  for (let bit = 31; bit >= 0; bit--) {
+    if ((left >>> bit) & 1) product ^= term;
+    term = (term >>> 1) ^ (term & 1 ? POLYNOMIAL : 0);
+  }
+  return product;
+}
+
+/** What the sum of some bytes adds to that of these and `count` more: sum(first, then second) = sum(second) ^ crc32cShifted(sum(first), length of second). */
+export function crc32cShifted(crc: number, count: number): number {
+  let shifted = crc;
+  // A byte is x^8.
+  for (let left = count, at = 3; left > 0; left = Math.floor(left / 2), at++)
+    if (left % 2 === 1) shifted = multiply(POWERS[at % 32] as number, shifted);
+  return shifted >>> 0;
+}

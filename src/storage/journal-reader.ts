@@ -1,13 +1,16 @@
 // Reads a journal file record by record, and tells where and why its chain ends (D-11).
 import { EMPTY_BYTES } from "../base/bytes.ts";
+import { crc32cShifted } from "../base/crc32c.ts";
+import { Heap } from "../base/heap.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import type { FileHandle } from "../ports/files.ts";
 import {
+  claimAt,
   claimedSizeAt,
+  CRC_FROM,
   decodeFileHeader,
   decodeRecord,
   FILE_HEADER_BYTES,
-  generationAt,
   type JournalFileHeader,
   type JournalRecord,
   KIND,
@@ -15,6 +18,8 @@ import {
 } from "./journal-record.ts";
 
 const READ_BYTES = 1024 * 1024;
+/** No record is longer: twice the largest batch that a topic may be told to take, since compaction may write one anew that does not compress as well. */
+const RECORD_BYTES_MAX = 128 * 1024 * 1024;
 
 export type JournalHeader = JournalFileHeader & { readonly crc: number };
 
@@ -114,30 +119,93 @@ async function recordAt(
   return decodeRecord(await view.at(position, sizeBytes), 0, options);
 }
 
+/** Bytes of a file from `start` on. */
+interface Window {
+  readonly start: number;
+  readonly bytes: Uint8Array;
+}
+
+/** A record, if the sum of what was passed is `sum` where it ends. */
+interface Candidate {
+  readonly at: number;
+  readonly end: number;
+  readonly sum: number;
+}
+
 /**
- * Looks behind the end of a chain for a record of this file that verifies by its own CRC and says that more than `position` bytes were
+ * What may be records, summed in one pass however they overlap: producers may have filled a journal with headers that look right and claim all of
+ * the rest, and each summed alone would take the square of that.
+ * Bound: one for about 40 bytes of RECORD_BYTES_MAX, since what is looked at of two of them cannot lie closer together.
+ */
+class Candidates {
+  readonly #checksum: Checksum;
+  readonly #pending = new Heap<Candidate>((left, right) => left.end < right.end);
+  #sum = 0;
+  #passed: number;
+
+  constructor(checksum: Checksum, position: number) {
+    this.#checksum = checksum;
+    this.#passed = position;
+  }
+
+  /** One that begins at `at`; everything up to where its sum begins was passed. `crc`: what it says of itself. */
+  add(at: number, record: { readonly size: number; readonly crc: number; readonly salt: number }): void {
+    const before = crc32cShifted(this.#sum ^ record.salt, record.size - CRC_FROM);
+    this.#pending.push({ at, end: at + record.size, sum: (before ^ record.crc) >>> 0 });
+  }
+
+  /** Passes what lies before `position`; gives where the first record begins that ends there at the latest. */
+  passTo(position: number, window: Window): number | undefined {
+    for (let next = this.#pending.peek(); next !== undefined && next.end <= position; next = this.#pending.peek()) {
+      this.#sumTo(next.end, window);
+      this.#pending.pop();
+      if (next.sum === this.#sum) return next.at;
+    }
+    if (position > this.#passed) this.#sumTo(position, window);
+    return undefined;
+  }
+
+  #sumTo(position: number, { start, bytes }: Window): void {
+    const isWanted = this.#pending.length > 0;
+    if (isWanted) this.#sum = this.#checksum.crc32c(bytes.subarray(this.#passed - start, position - start), this.#sum);
+    this.#passed = position;
+  }
+}
+
+/**
+ * Looks behind the end of a chain for a record of this file that verifies by its own CRC and says that more than `end.position` bytes were
  * synced: then what is missing was durable. Returns that record's own position.
  */
 export async function findProofOfSync(
   handle: FileHandle,
-  options: { readonly header: JournalHeader; readonly position: number; readonly checksum: Checksum },
+  options: { readonly header: JournalHeader; readonly end: JournalEnd; readonly checksum: Checksum },
 ): Promise<number | undefined> {
-  const { header, position, checksum } = options;
+  const { header, end, checksum } = options;
   const sizeBytes = await handle.size();
-  const windows = new FileView(handle, { sizeBytes, isReused: true });
-  const records = new FileView(handle, { sizeBytes, isReused: true });
-  for (let start = position; start + RECORD_HEADER_BYTES <= sizeBytes; ) {
-    const bytes = await windows.at(start, READ_BYTES);
+  const view = new FileView(handle, { sizeBytes, isReused: true });
+  const candidates = new Candidates(checksum, end.position);
+  for (let start = end.position; start + RECORD_HEADER_BYTES <= sizeBytes; ) {
+    const bytes = await view.at(start, READ_BYTES);
+    const window: Window = { start, bytes };
     const last = bytes.length - RECORD_HEADER_BYTES;
     if (last < 0) return undefined;
     // "O" of the magic; the rest is looked at by claimedSizeAt.
     for (let at = bytes.indexOf(0x4f); at >= 0 && at <= last; at = bytes.indexOf(0x4f, at + 1)) {
+      const position = start + at;
+      const size = claimedSizeAt(bytes, at);
+      if (size === undefined || size > RECORD_BYTES_MAX || position + size > sizeBytes) continue;
+      const { crc, generation, sequence, syncedTo } = claimAt(bytes, at);
       // Most of what looks like one is of the file's life before.
-      if (claimedSizeAt(bytes, at) === undefined || generationAt(bytes, at) !== header.generation) continue;
-      const record = await recordAt(records, start + at, { salt: header.salt, checksum });
-      if (record !== undefined && record.syncedTo > position) return start + at;
+      if (generation !== header.generation || sequence <= end.lastSequence) continue;
+      if (syncedTo <= end.position || syncedTo > position) continue;
+      const proof = candidates.passTo(position + CRC_FROM, window);
+      if (proof !== undefined) return proof;
+      candidates.add(position, { size, crc, salt: header.salt });
     }
+    const isAtEnd = start + bytes.length === sizeBytes;
     start += last + 1;
+    const proof = candidates.passTo(isAtEnd ? sizeBytes : start, window);
+    if (proof !== undefined) return proof;
   }
   return undefined;
 }

@@ -86,7 +86,7 @@ export function encodeRecordHeader(
   writeI64(target, position + 56, record.last);
   writeU32(target, position + 64, record.epoch);
   writeU32(target, position + 68, record.body.length);
-  let crc = checksum.crc32c(target.subarray(position + 8, position + RECORD_HEADER_BYTES), place.salt);
+  let crc = checksum.crc32c(target.subarray(position + CRC_FROM, position + RECORD_HEADER_BYTES), place.salt);
   if (record.body.length > 0) crc = checksum.crc32c(record.body, crc);
   writeU32(target, position + 4, crc);
   place.prevCrc = crc;
@@ -110,8 +110,19 @@ export function claimedSizeAt(bytes: Uint8Array, position: number): number | und
   return RECORD_HEADER_BYTES + readU32(bytes, position + 68);
 }
 
-/** The generation that a record at `position` claims to be of. */
-export const generationAt = (bytes: Uint8Array, position: number): number => readI64(bytes, position + 16);
+/** First byte that a record's CRC covers, from its start. */
+export const CRC_FROM = 8;
+
+/** What the header of a record at `position` says; nothing of it is proven. */
+export const claimAt = (
+  bytes: Uint8Array,
+  position: number,
+): Pick<JournalRecord, "crc" | "generation" | "sequence" | "syncedTo"> => ({
+  crc: readU32(bytes, position + 4),
+  generation: readI64(bytes, position + 16),
+  sequence: readI64(bytes, position + 24),
+  syncedTo: readI64(bytes, position + 32),
+});
 
 /** The record at `position` when it is whole and its own CRC holds; the body is a view. */
 export function decodeRecord(
@@ -121,18 +132,15 @@ export function decodeRecord(
 ): JournalRecord | undefined {
   const sizeBytes = claimedSizeAt(bytes, position);
   if (sizeBytes === undefined || position + sizeBytes > bytes.length) return undefined;
-  const crc = readU32(bytes, position + 4);
-  if (options.checksum.crc32c(bytes.subarray(position + 8, position + sizeBytes), options.salt) !== crc)
-    return undefined;
+  const claim = claimAt(bytes, position);
+  const crc = options.checksum.crc32c(bytes.subarray(position + CRC_FROM, position + sizeBytes), options.salt);
+  if (crc !== claim.crc) return undefined;
   return {
+    ...claim,
     kind: bytes[position + 12] as number,
     version: bytes[position + 13] as number,
     flags: readU16(bytes, position + 14),
-    crc,
     prevCrc: readU32(bytes, position + 8),
-    generation: generationAt(bytes, position),
-    sequence: readI64(bytes, position + 24),
-    syncedTo: readI64(bytes, position + 32),
     logId: readI64(bytes, position + 40),
     base: readI64(bytes, position + 48),
     last: readI64(bytes, position + 56),

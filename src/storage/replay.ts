@@ -218,7 +218,7 @@ async function breakIsDamage(
   // A header is written only after the file before it was wholly synced.
   if (next?.header?.prevGeneration === header.generation)
     return `journal ${name} breaks at position ${end.position}, but a later journal proves more`;
-  const proof = await findProofOfSync(handle, { header, position: end.position, checksum: deps.checksum });
+  const proof = await findProofOfSync(handle, { header, end, checksum: deps.checksum });
   return proof === undefined
     ? undefined
     : `journal ${name} breaks at position ${end.position}, but the record at ${proof} proves that more was synced`;
