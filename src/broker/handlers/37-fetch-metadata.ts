@@ -1,8 +1,9 @@
 // FetchMetadata: an observer pulls what is committed (D-21).
 // Versions: 0.
 // Behaviour: any node that has the log answers: entries, a piece of a snapshot where the log begins later, or nothing after `maxWaitMs`. Of one
-// connection one after another, each when there is room for its answer (D-26).
+// connection one after another, each when there is room for its answer (D-26), a short one at once.
 import type { API } from "../../wire/native/apis.ts";
+import { SMALL_ANSWER_BYTES } from "../accountant.ts";
 import { quorumOf } from "../quorum-door.ts";
 import type { Request } from "../request.ts";
 import type { NodeServices } from "../services.ts";
@@ -20,13 +21,29 @@ export async function handleFetchMetadata(node: NodeServices, request: Pull): Pr
 
 async function pull(node: NodeServices, request: Pull): Promise<void> {
   if (!request.connection.isOpen) return request.drop();
+  const missingBytes = await answerIfRoom(node, request);
+  if (missingBytes === 0) return;
+  // D-26: for a peer that takes no answers none is kept; it is pulled again when there is room.
+  const { answers } = request.connection;
+  const granted = await answers.acquire(missingBytes);
+  if (granted === 0) return request.drop();
+  try {
+    const maxBytes = Math.min(request.body.maxBytes, granted);
+    const { response, bodies } = await quorumOf(node).fetchMetadata({ ...request.body, maxBytes });
+    if (!request.isDone) request.respond(response, bodies);
+  } finally {
+    answers.release(granted);
+  }
+}
+
+/** How many bytes there is no room for; 0: it is answered. */
+async function answerIfRoom(node: NodeServices, request: Pull): Promise<number> {
   const { response, bodies } = await quorumOf(node).fetchMetadata(request.body);
   const sizeBytes = bodies.reduce((sum, body) => sum + body.length, 0);
   const { answers } = request.connection;
-  if (sizeBytes > 0 && (await answers.acquire(sizeBytes)) === 0) return request.drop();
-  if (request.isDone) return answers.release(sizeBytes);
-  // From here on these bytes are counted as unsent ones.
-  answers.adjust(-sizeBytes);
-  request.respond(response, bodies);
-  answers.release(0);
+  const granted = sizeBytes === 0 ? 0 : answers.tryAcquire(sizeBytes, sizeBytes <= SMALL_ANSWER_BYTES);
+  if (granted === undefined) return sizeBytes;
+  if (!request.isDone) request.respond(response, bodies);
+  answers.release(granted);
+  return 0;
 }
