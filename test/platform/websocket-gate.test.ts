@@ -14,6 +14,8 @@ const UPGRADE = [
   "Sec-WebSocket-Protocol: ottla.1",
 ];
 
+const SOON = { timeout: 30_000 };
+
 it("a peer that is reset while it waits ends nothing, and is no connection when the gate opens", async () => {
   const waiting: (() => void)[] = [];
   const gate = { isHeld: true, run: (work: () => void) => void waiting.push(work) };
@@ -30,10 +32,10 @@ it("a peer that is reset while it waits ends nothing, and is no connection when 
   try {
     const peer = connectTcp(Number(listener.address.split(":").at(-1)), "127.0.0.1").on("error", () => undefined);
     peer.write(`${UPGRADE.join("\r\n")}\r\n\r\n`);
-    await vi.waitUntil(() => waiting.length === 1);
+    await vi.waitUntil(() => waiting.length === 1, SOON);
     peer.resetAndDestroy();
     const next = createWebSocketTransport().connect(listener.address);
-    await vi.waitUntil(() => waiting.length === 2);
+    await vi.waitUntil(() => waiting.length === 2, SOON);
     for (const work of waiting.splice(0)) work();
     const connection = await next;
     expect(accepted).toHaveLength(1);

@@ -39,7 +39,7 @@ async function listen(): Promise<{ readonly port: number; readonly accepted: Acc
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + 30_000;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`never: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));

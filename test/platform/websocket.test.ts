@@ -85,7 +85,7 @@ async function connect(address: string, options: WebSocketTransportOptions = {})
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + 30_000;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`never: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -269,7 +269,7 @@ describe("closing", () => {
     expect(await server.closed).toBe("bye");
     const tookMs = performance.now() - startedAt;
     expect(tookMs).toBeGreaterThan(900);
-    expect(tookMs).toBeLessThan(3000);
+    expect(tookMs).toBeLessThan(10_000);
   });
 
   it("destroy cuts at once; the peer sees a lost connection; sends afterwards are dropped", async () => {

@@ -61,7 +61,7 @@ export const timersContract: readonly ContractCase<TimersSubject>[] = [
     async run({ timers }) {
       const order: string[] = [];
       await new Promise<void>((resolve) => {
-        timers.after(20, () => {
+        timers.after(500, () => {
           order.push("timer");
           resolve();
         });

@@ -7,7 +7,7 @@ import { LIMITS } from "../../src/wire/native/protocol.ts";
 import type { Assembled } from "../../src/wire/native/protocol.ts";
 import { StructureCheck } from "../../src/wire/native/structure.ts";
 import { uuidFromBytes } from "../../src/model/ids.ts";
-import { processorMs } from "../speed.ts";
+import { processorMs, slowness } from "../speed.ts";
 
 const MiB = 1024 * 1024;
 const packer = new Packr({ useRecords: false });
@@ -132,7 +132,7 @@ describe("D-25: structure", () => {
     const tookMs = processorMs(() => {
       for (let round = 0; round < 100_000; round++) pushRequest(hostile);
     });
-    expect(tookMs).toBeLessThan(1_000);
+    expect(tookMs / slowness()).toBeLessThan(1_000);
   });
 });
 
