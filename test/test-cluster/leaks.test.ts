@@ -67,7 +67,7 @@ it(`${CLUSTERS} test clusters one after another leave no handles, memory or port
   let before: string[] = [];
   for (let round = 0; round < CLUSTERS; round++) {
     const addresses = await useOne(round % 5 !== 4);
-    await turns(3);
+    await turns(100);
     if (round === 0) before = resources();
     expect(resources(), `after ${round + 1} clusters`).toEqual(before);
     expect(await Promise.all(addresses.map(isFree))).toEqual([true, true, true]);

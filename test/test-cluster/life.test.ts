@@ -118,8 +118,7 @@ describe("timers of a life", () => {
     cancelled.cancel();
     expect(fired).toEqual([]);
     life.release();
-    await wait(5);
-    expect(fired.toSorted()).toEqual(["a", "c"]);
+    await expect.poll(() => fired.toSorted()).toEqual(["a", "c"]);
   });
 
   it("are gone with it", async () => {

@@ -5,7 +5,7 @@ import { type TestCluster, type TestClusterOptions, testCluster } from "../../sr
 import { holds, hurtAtRandom, PARTITIONS } from "./load.ts";
 import { readAll, Reader, upTo } from "./support.ts";
 
-const LIMIT = { timeout: 60_000 };
+const LIMIT = { timeout: 180_000 };
 
 let cluster: TestCluster | undefined;
 

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { connect, type OttlaError, type TestCluster, type TestClusterOptions, testCluster } from "../../src/index.ts";
+import { waitedForCpuMs } from "../../scripts/attack/node.ts";
+import { slowness } from "../speed.ts";
 import { readAll, upTo } from "./support.ts";
 
 let cluster: TestCluster | undefined;
@@ -40,12 +42,13 @@ const states = (of: TestCluster): string[] => of.brokers.map(({ state }) => stat
 describe("a test cluster", () => {
   it("is ready in less than 500 ms", { timeout: 120_000 }, async () => {
     await (await testCluster()).close(); // loads the modules
-    // The machine may be busy with other tests: it is as fast as it can be.
+    // The machine may be slow, or busy with other tests, whose share is taken off: it is as fast as it can be.
     let fastestMs = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 20 && fastestMs >= 500; round++) {
-      const startMs = performance.now();
+      const [startMs, waitedMs] = [performance.now(), waitedForCpuMs("self")];
       const made = await testCluster();
-      fastestMs = Math.min(fastestMs, performance.now() - startMs);
+      const tookMs = performance.now() - startMs - (waitedForCpuMs("self") - waitedMs);
+      fastestMs = Math.min(fastestMs, tookMs / slowness());
       await made.close();
     }
     expect(fastestMs).toBeLessThan(500);
@@ -98,7 +101,7 @@ describe("nodes of a test cluster", () => {
     const leader = await made.leaderOf("t");
     await made.kill(leader);
     expect(states(made)[leader - 1]).toBe("killed");
-    expect(await knock(made.brokers[leader - 1]?.address ?? "")).toBe("ECONNREFUSED");
+    await expect.poll(() => knock(made.brokers[leader - 1]?.address ?? "")).toBe("ECONNREFUSED");
     const next = await made.leaderOf("t");
     expect(next).not.toBe(leader);
     await producer.sendBatch(
@@ -124,7 +127,7 @@ describe("nodes of a test cluster", () => {
     expect(next).not.toBe(leader);
     await made.resume(leader);
     await asked;
-    expect(await knock(address)).toBe("answered");
+    await expect.poll(() => knock(address)).toBe("answered");
     await made.waitUntilInSync();
     await direct.close();
   });
