@@ -1,12 +1,23 @@
 // The last lines of a node's log, shortened for a person; and a bound for files that somebody else appends to.
 import { closeSync, copyFileSync, existsSync, fstatSync, openSync, readSync, statSync, truncateSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { unusable } from "./data-dir.ts";
 
 const TAIL_BYTES = 16 * 1024;
 const LINE_CHARS_MAX = 200;
 
 /** Beside a node's log: what its process says outside of it, such as the last words of V8. Begun anew by each start. */
 export const stderrLogOf = (logFile: string) => join(dirname(logFile), "stderr.log");
+
+/** An empty file that is appended to. */
+export function openAnew(file: string): number {
+  try {
+    closeSync(openSync(file, "w"));
+    return openSync(file, "a");
+  } catch (thrown) {
+    throw unusable(file, thrown);
+  }
+}
 
 /** Cuts a file that processes append to (O_APPEND) and keeps its content as `<file>.1`. What is written in between is lost. */
 export function boundFile(file: string, bytesMax: number): void {

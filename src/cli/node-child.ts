@@ -1,12 +1,13 @@
 // One node as its launcher sees it: a forked process with a life of its own.
 import { type ChildProcess, fork } from "node:child_process";
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { entryPoint } from "../platform/package-files.ts";
 import type { NodePlan } from "./cluster-file.ts";
+import { unusable } from "./data-dir.ts";
 import type { Failure } from "./failure.ts";
 import type { FromNode, ToNode } from "./ipc.ts";
-import { stderrLogOf } from "./log-tail.ts";
+import { openAnew, stderrLogOf } from "./log-tail.ts";
 import { identify, type ProcessIdentity, signalProcess } from "./process-identity.ts";
 
 const KILL_GRACE_MS = 5000;
@@ -36,6 +37,16 @@ export interface ChildOptions {
   readonly logBytesMax: number;
 }
 
+/** What Node itself says when it dies. Not the log file: that one is renamed when it has grown. O_APPEND: it may be cut meanwhile. */
+function openStderrLog(logFile: string): number {
+  try {
+    mkdirSync(dirname(logFile), { recursive: true });
+  } catch (thrown) {
+    throw unusable(dirname(logFile), thrown);
+  }
+  return openAnew(stderrLogOf(logFile));
+}
+
 export class NodeChild {
   readonly plan: NodePlan;
   readonly identity: ProcessIdentity;
@@ -48,10 +59,7 @@ export class NodeChild {
 
   constructor(plan: NodePlan, options: ChildOptions) {
     this.plan = plan;
-    mkdirSync(dirname(plan.logFile), { recursive: true });
-    // What Node itself says when it dies. Not the log file: that one is renamed when it has grown. O_APPEND: it may be cut meanwhile.
-    closeSync(openSync(stderrLogOf(plan.logFile), "w"));
-    const log = openSync(stderrLogOf(plan.logFile), "a");
+    const log = openStderrLog(plan.logFile);
     // Detached: the terminal's Ctrl-C must reach the launcher only, which then stops its nodes in order.
     const stdio = ["ignore", log, log, "ipc"] as const;
     this.#process = fork(entryPoint("cli/node-process"), [], {

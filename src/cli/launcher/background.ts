@@ -1,10 +1,11 @@
 // `cluster up --detach`: the launcher in a process of its own session that lives on, and the command that starts it and waits for its word.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
 import { CommandFailure, type Failure, failureOf } from "../failure.ts";
 import type { FromLauncher, NodeFault } from "../ipc.ts";
+import { openAnew } from "../log-tail.ts";
 import { createOutput, type GlobalFlags, type Output } from "../output.ts";
 import { dataDirFlag, firstSteps, ottlaCommand, ottlaFor } from "../self.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
@@ -117,8 +118,7 @@ export async function startInBackground(plan: ClusterPlan, output: Output, timeo
 }
 
 function spawnLauncher(plan: ClusterPlan): ChildProcess {
-  closeSync(openSync(launcherLogOf(plan.dataDir), "w"));
-  const log = openSync(launcherLogOf(plan.dataDir), "a");
+  const log = openAnew(launcherLogOf(plan.dataDir));
   const script = process.argv[1] ?? "";
   const child = spawn(process.execPath, [...process.execArgv, script, ...process.argv.slice(2), "--background"], {
     detached: true,

@@ -1,8 +1,8 @@
 // One launcher per directory: the directory is made, locked and found unused, or the start is refused with who uses it.
 import { accessSync, constants, mkdirSync } from "node:fs";
-import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { lockDirectory } from "../../platform/lock.ts";
+import { unusable } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import { liveState } from "../state-file.ts";
 
@@ -42,14 +42,4 @@ function alreadyRunning(dataDir: string, who: string): CommandFailure {
     hint: "ottla cluster down stops it; --data-dir names another directory",
     exitCode: EXIT.FAILED,
   });
-}
-
-function unusable(dataDir: string, cause: unknown): OttlaError {
-  const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
-  if (code === "EEXIST" || code === "ENOTDIR")
-    return new OttlaError("DATA_DIR_FOREIGN", `${dataDir} is not a directory`, { cause });
-  // Node names a read-only file system ENOENT when it makes parents too.
-  const isReadOnly = code === "EROFS" || code === "ENOENT";
-  const reason = isReadOnly ? "the file system cannot be written" : code === "EACCES" ? "permission denied" : code;
-  return new OttlaError("DATA_DIR_READ_ONLY", `${dataDir}: ${reason}`, { cause });
 }

@@ -2,18 +2,27 @@
 // was killed, stops them in order, and ends by itself only when every node has.
 import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
+import { unusable } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import { boundFile, stderrLogOf } from "../log-tail.ts";
 import { askReadiness } from "../cluster/readiness.ts";
 import { identify, isPaused } from "../process-identity.ts";
-import { type ClusterState, launcherLogOf, type NodeState, readState, removeState, writeState } from "../state-file.ts";
+import {
+  type ClusterState,
+  launcherLogOf,
+  type NodeState,
+  readState,
+  removeState,
+  stateFileOf,
+  writeState,
+} from "../state-file.ts";
 import { type Claim, claimDirectory } from "./claim.ts";
 import { type ControlDoor, type ControlRequest, openControl, removeSocket } from "./control.ts";
 import { ManagedNode, type NodeFailure } from "./managed-node.ts";
 
 /** So long the others have to serve without a node whose disk or process failed at the start. */
 const DEGRADED_START_MS = 10_000;
-const LOG_CHECK_MS = 10_000;
+const FILE_CHECK_MS = 10_000;
 const CONTROLLER_ANSWER_MS = 300;
 /** What is wrong with how the cluster was set up, not with one disk: nothing of it is left running. */
 const SET_UP_FAULTS = [
@@ -40,7 +49,8 @@ export class Launcher {
   readonly #startedAt = new Date().toISOString();
   #claim: Claim | undefined;
   #door: ControlDoor | undefined;
-  #logCheck: NodeJS.Timeout | undefined;
+  #fileCheck: NodeJS.Timeout | undefined;
+  #isStateOld = false;
   readonly #served = new Set<number>();
   #isStopping = false;
   #isReleased = false;
@@ -94,18 +104,29 @@ export class Launcher {
     const before = readState(dataDir);
     if (before.kind === "found") removeSocket(before.state.socket);
     this.#door = await openControl(dataDir, (request) => this.#carryOut(request));
-    this.#logCheck = setInterval(() => this.#boundLogs(), LOG_CHECK_MS);
-    const { logBytesMax } = this.#plan;
-    const options = { verbosity: this.#options.verbosity, logBytesMax, onChanged: () => this.#changed() };
-    for (const plan of this.#plan.nodes) this.#nodes.push(new ManagedNode(plan, options));
-    this.#changed();
+    // Told meanwhile to stop: there was nothing yet that the stop could end.
+    if (this.#isStopping) return [];
+    this.#fileCheck = setInterval(() => this.#checkFiles(), FILE_CHECK_MS);
     try {
+      this.#startAll();
       return await this.#untilServing();
     } catch (thrown) {
       await this.stop();
       await this.#release();
       throw thrown;
     }
+  }
+
+  #startAll(): void {
+    const { logBytesMax, dataDir, nodes } = this.#plan;
+    const options = { verbosity: this.#options.verbosity, logBytesMax, onChanged: () => this.#changed() };
+    for (const plan of nodes) this.#nodes.push(new ManagedNode(plan, options));
+    try {
+      writeState(dataDir, this.state);
+    } catch (thrown) {
+      throw unusable(stateFileOf(dataDir), thrown);
+    }
+    this.#changed();
   }
 
   #untilServing(): Promise<readonly NodeFailure[]> {
@@ -136,9 +157,23 @@ export class Launcher {
 
   #changed(): void {
     for (const { nodeId, state } of this.nodes) if (state === "running") this.#served.add(nodeId);
-    if (!this.#isReleased) writeState(this.#plan.dataDir, this.state);
+    if (!this.#isReleased) this.#writeState();
     this.#options.onChanged();
     this.#onNodeChanged();
+  }
+
+  /** A full disk must not end the nodes: until it can be written again, other shells see an older state. */
+  #writeState(): void {
+    const { dataDir } = this.#plan;
+    try {
+      writeState(dataDir, this.state);
+      this.#isStateOld = false;
+    } catch (thrown) {
+      const why = (thrown as NodeJS.ErrnoException).code ?? String(thrown);
+      if (!this.#isStateOld)
+        this.#options.note(`${stateFileOf(dataDir)} cannot be written (${why}): other shells see an older state`);
+      this.#isStateOld = true;
+    }
   }
 
   /** Until all nodes have ended: resolves after an ordered stop, rejects with a NodeFailure when the last one failed by itself. */
@@ -159,7 +194,7 @@ export class Launcher {
 
   async #release(): Promise<void> {
     this.#isReleased = true;
-    clearInterval(this.#logCheck);
+    clearInterval(this.#fileCheck);
     this.#door?.close();
     removeState(this.#plan.dataDir);
     await this.#claim?.release();
@@ -185,8 +220,10 @@ export class Launcher {
   }
 
   async #startAgain(node: ManagedNode): Promise<void> {
+    await node.settled();
+    // Looked at after the wait: nobody would stop what is started behind the stop.
     if (this.#isStopping) throw isStopping();
-    await node.start();
+    node.start();
   }
 
   /** What does not run is started, what is paused goes on. */
@@ -250,7 +287,8 @@ export class Launcher {
     removeState(this.#plan.dataDir);
   }
 
-  #boundLogs(): void {
+  #checkFiles(): void {
+    if (this.#isStateOld) this.#writeState();
     const { logBytesMax, dataDir, nodes } = this.#plan;
     for (const file of [launcherLogOf(dataDir), ...nodes.map((node) => stderrLogOf(node.logFile))]) {
       try {

@@ -94,10 +94,14 @@ export class ManagedNode {
     return this.#ended;
   }
 
-  /** A new process where none runs; one that is stopping is waited for, a paused one goes on. */
-  async start(): Promise<void> {
-    // One that was killed a moment ago may be gone before its parent was told.
+  /** Resolves when a process that is stopping, or was killed a moment ago, has ended. */
+  async settled(): Promise<void> {
+    // It may be gone before its parent was told.
     if (this.#state === "stopping" || !isAlive(this.#child.identity)) await this.#ended;
+  }
+
+  /** A new process where none runs; a paused one goes on. */
+  start(): void {
     if (this.isRunning) {
       signalProcess(this.#child.identity, "SIGCONT");
       return;
@@ -118,11 +122,6 @@ export class ManagedNode {
     this.#enter("stopping");
     await this.#child.stop();
     await this.#ended;
-  }
-
-  async restart(): Promise<void> {
-    await this.stop();
-    await this.start();
   }
 
   kill(): void {
