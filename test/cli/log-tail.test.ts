@@ -24,6 +24,7 @@ describe("the end of a log", () => {
     expect(tailOf(file, 2)).toEqual({ lines: ["two", "three"], endByte: 15 });
     appendFileSync(file, "r\n");
     expect(tailOf(file, 2)).toEqual({ lines: ["three", "four"], endByte: 20 });
+    expect(tailOf(file, 0)).toEqual({ lines: [], endByte: 20 });
     expect(tailOf(join(folder.path, "none"), 2)).toEqual({ lines: [], endByte: 0 });
   });
 
