@@ -35,6 +35,9 @@ function startTicksOf(pid: number): number | undefined {
 
 const hasProc = () => startTicksOf(process.pid) !== undefined;
 
+export const isSame = (one: ProcessIdentity, other: ProcessIdentity) =>
+  one.pid === other.pid && one.startTicks === other.startTicks && one.bootId === other.bootId;
+
 export function identify(pid: number): ProcessIdentity {
   return { pid, startTicks: startTicksOf(pid) ?? 0, bootId: bootId() };
 }

@@ -1,7 +1,7 @@
 // <data>/cluster-state.json: what another shell needs to see and stop a running cluster. Written whole and renamed into place.
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isAlive, type ProcessIdentity } from "./process-identity.ts";
+import { isAlive, isSame, type ProcessIdentity } from "./process-identity.ts";
 
 const STATE_VERSION = 2;
 
@@ -108,6 +108,12 @@ export function writeState(dataDir: string, state: Omit<ClusterState, "version">
 
 export function removeState(dataDir: string): void {
   rmSync(stateFileOf(dataDir), { force: true });
+}
+
+/** That of this launcher's cluster: another one may have been started from the directory by now. */
+export function removeStateOf(dataDir: string, { launcher }: ClusterState): void {
+  const now = readState(dataDir);
+  if (now.kind === "found" && isSame(now.state.launcher, launcher)) removeState(dataDir);
 }
 
 /** The state of a cluster of which at least the launcher or one node still runs. */

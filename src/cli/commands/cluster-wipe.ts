@@ -7,7 +7,7 @@ import { CommandFailure } from "../failure.ts";
 import { nodeFolders } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive } from "../process-identity.ts";
-import { type ClusterState, launcherLogOf, removeState } from "../state-file.ts";
+import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
 import { counted, humanBytes, parseInteger } from "../values.ts";
 import { type DirectoryFlags, directoryOf, stateOf } from "./cluster-target.ts";
 
@@ -37,9 +37,11 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
       exitCode: EXIT.UNSAFE,
     });
   }
-  for (const victim of victims) await wipe(victim, args.length === 0);
+  await claimAll(victims);
+  for (const { folder, dataDir: data } of victims)
+    rmSync(args.length === 0 ? folder : data, { recursive: true, force: true });
   if (args.length === 0) {
-    removeState(dataDir);
+    if (state !== undefined) removeStateOf(dataDir, state);
     rmSync(launcherLogOf(dataDir), { force: true });
   }
   const nodeIds = victims.map(({ nodeId }) => nodeId);
@@ -88,14 +90,18 @@ function stillInUse(message: string, hint: string): CommandFailure {
   return new CommandFailure({ code: "STILL_RUNNING", message, hint, exitCode: EXIT.FAILED });
 }
 
-/** The lock finds also a process that no launcher started. */
-async function wipe({ nodeId, folder, dataDir }: Victim, withLogs: boolean): Promise<void> {
-  if (existsSync(dataDir)) {
+/** Before anything is deleted: all of it or nothing. The lock finds also a process that no launcher started. */
+async function claimAll(victims: readonly Victim[]): Promise<void> {
+  const held: (() => Promise<void>)[] = [];
+  for (const { nodeId, dataDir } of victims) {
+    if (!existsSync(dataDir)) continue;
     const lock = await lockDirectory(dataDir);
-    if (lock.kind === "held")
+    if (lock.kind === "acquired") held.push(() => lock.release());
+    else {
+      for (const release of held) await release();
       throw stillInUse(`the data of node ${nodeId} is used by a process (pid ${lock.ownerPid})`, "stop it first");
+    }
   }
-  rmSync(withLogs ? folder : dataDir, { recursive: true, force: true });
 }
 
 function sizeOf(path: string): number {

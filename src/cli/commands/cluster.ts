@@ -8,7 +8,7 @@ import type { Invocation } from "../invocation.ts";
 import { lastLogLines } from "../log-tail.ts";
 import { isAlive, signalProcess } from "../process-identity.ts";
 import { clusterAsJson, rowAsJson } from "../launcher/presenter.ts";
-import { type ClusterState, launcherLogOf, removeState } from "../state-file.ts";
+import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
 import { counted, parseDuration } from "../values.ts";
 import { type DirectoryFlags, directoryOf, stateOf } from "./cluster-target.ts";
 
@@ -59,7 +59,7 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
   const processes = state === undefined ? [] : [state.launcher, ...state.nodes.map((node) => node.process)];
   const running = processes.filter(isAlive);
   if (state === undefined || running.length === 0) {
-    removeState(dataDir);
+    if (state !== undefined) removeStateOf(dataDir, state);
     if (output.isJson) output.json("cluster.down", { dataDir, wasRunning: false });
     else output.note(`no cluster runs in ${dataDir}`);
     return EXIT.OK;
@@ -75,7 +75,7 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
     if (performance.now() > deadlineMs) throw stillRunning(running.filter(isAlive).map((target) => target.pid));
     await delay(POLL_MS);
   }
-  removeState(dataDir);
+  removeStateOf(dataDir, state);
   if (output.isJson) output.json("cluster.down", { dataDir, wasRunning: true });
   else output.note(`stopped ${counted(state.nodes.length, "node")} of cluster ${state.cluster}`);
   return EXIT.OK;
