@@ -78,6 +78,10 @@ export const CLI_CODES: Readonly<Record<string, CliCode>> = {
     hint: "the report (--out FILE.html) shows when",
   },
   NO_SEGMENT_FILE: { meaning: "the path is no file of a log", hint: "ottla log dump --help" },
+  OUTPUT_FAILED: {
+    meaning: "what a command prints cannot be written",
+    hint: "is the disk that it goes to full? What is there of it ends somewhere in the middle",
+  },
   FILE_UNREADABLE: { meaning: "a file cannot be read", hint: "the message says which and why" },
   UNKNOWN_ERROR_CODE: { meaning: "there is no such error code", hint: "ottla errors lists all" },
   BUG: {

@@ -93,6 +93,13 @@ export function failureOf(thrown: unknown): Failure {
   return { code: "UNEXPECTED", message, hint: "run it again with -vv for a stack", exitCode: EXIT.FAILED };
 }
 
+/** Of standard output: what was printed is not all there. */
+export function outputFailure(cause: NodeJS.ErrnoException): CommandFailure {
+  const message = `the output cannot be written: ${cause.message}`;
+  const hint = cause.code === "ENOSPC" ? "free space there, or send it elsewhere" : "send it elsewhere";
+  return new CommandFailure({ code: "OUTPUT_FAILED", message, hint, exitCode: EXIT.FAILED }, cause);
+}
+
 /** Control characters of names and peers' texts must not reach a terminal or break the one-line rule. */
 export function oneLine(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed

@@ -1,17 +1,25 @@
 #!/usr/bin/env -S node --initial-old-space-size=128
 // The `ottla` command: runs the program, words its failure, ends with its exit code.
 import { EXIT } from "../model/exit-codes.ts";
-import { failureOf, stackOf } from "./failure.ts";
+import { failureOf, outputFailure, stackOf } from "./failure.ts";
 import { failureText, wantsColour } from "./output.ts";
 import { runProgram } from "./program.ts";
 
-/** Whoever reads our output has had enough (`ottla consume t | head`): a quiet, good end. */
-function endOnClosedPipe(stream: NodeJS.WriteStream): void {
-  stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(EXIT.OK);
-    // A closed terminal: what is to happen then is for SIGHUP to say.
-    if (error.code !== "EIO") throw error;
-  });
+function onOutputFault(error: NodeJS.ErrnoException): void {
+  /** What the command has ended with, if it has. */
+  const ended = process.exitCode ?? EXIT.OK;
+  // Whoever reads our output has had enough (`ottla consume t | head`): a quiet, good end.
+  if (error.code === "EPIPE") process.exit(ended);
+  // A closed terminal: what is to happen then is for SIGHUP to say.
+  if (error.code === "EIO" && process.stdout.isTTY) return;
+  const exitCode = report(outputFailure(error));
+  process.exit(ended === EXIT.OK ? exitCode : ended);
+}
+
+function end(exitCode: number): void {
+  process.exitCode = exitCode;
+  // That the last write failed is told a moment after it.
+  setImmediate(() => process.exit(exitCode));
 }
 
 function report(thrown: unknown): number {
@@ -28,11 +36,8 @@ function report(thrown: unknown): number {
   return failure.exitCode;
 }
 
-endOnClosedPipe(process.stdout);
+process.stdout.on("error", onOutputFault);
 process.stderr.on("error", () => undefined);
 // The client's timers do not keep a process alive; while a command waits for one of them, this does. The exit below ends it.
 setInterval(() => undefined, 0x7fffffff);
-runProgram(process.argv.slice(2)).then(
-  (exitCode) => process.exit(exitCode),
-  (thrown: unknown) => process.exit(report(thrown)),
-);
+runProgram(process.argv.slice(2)).then(end, (thrown: unknown) => end(report(thrown)));

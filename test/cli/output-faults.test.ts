@@ -1,0 +1,84 @@
+// Output that cannot be written, on a full disk say: a command says so and fails, a launcher keeps its nodes.
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { readState } from "../../src/cli/state-file.ts";
+import {
+  cleanEnvironment,
+  collect,
+  ensureBuilt,
+  MAIN,
+  ottla,
+  outputMatching,
+  temporaryFolder,
+  upArguments,
+  writeClusterFile,
+} from "./support.ts";
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let folder = temporaryFolder();
+const dataDir = () => join(folder.path, "data");
+
+beforeAll(ensureBuilt);
+beforeEach(() => {
+  folder = temporaryFolder();
+});
+afterEach(async () => {
+  await ottla(["cluster", "down", "--data-dir", dataDir()]);
+  folder.remove();
+});
+
+/** Its standard output is a device that is always full. */
+function startOnFull(args: readonly string[]): ChildProcess {
+  const full = openSync("/dev/full", "w");
+  const env = cleanEnvironment({ OTTLA_DATA_DIR: dataDir() });
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["ignore", full, "pipe"] });
+  closeSync(full);
+  return child;
+}
+
+const OUTPUT_FAILED = /^error\[OUTPUT_FAILED\]: the output cannot be written: ENOSPC: .*\nhint: .*\n$/;
+
+describe("a command", () => {
+  it.each([["errors"], ["completion", "bash"], ["--help"]])(
+    "fails when what it printed last is not there: %s %s",
+    async (...args) => {
+      const { code, stderr } = await collect(startOnFull(args));
+      expect(stderr).toMatch(OUTPUT_FAILED);
+      expect(code).toBe(1);
+    },
+  );
+});
+
+describe("cluster up", () => {
+  const up = () => upArguments(folder.path, writeClusterFile(folder.path));
+
+  it("goes on where its output goes to a full disk; a consume there fails in one line", async () => {
+    const launcher = startOnFull(up());
+    const ended = collect(launcher, 50_000);
+    await outputMatching(launcher, "stderr", /ready in/);
+    const run = (...args: readonly string[]) => ottla(args, { env: { OTTLA_DATA_DIR: dataDir() }, input: "x\n" });
+    expect((await run("topic", "create", "t", "-P", "1")).code).toBe(0);
+    expect((await run("produce", "t")).code).toBe(0);
+    const { code, stderr } = await collect(startOnFull(["consume", "t", "-e", "-q"]));
+    expect(stderr).toMatch(OUTPUT_FAILED);
+    expect(code).toBe(1);
+    launcher.kill("SIGTERM");
+    const end = await ended;
+    expect(end.stderr).toMatch(/^warning: the output cannot be written: ENOSPC/m);
+    expect(end.code).toBe(0);
+  });
+
+  it("stops in order when nobody reads its output any more", async () => {
+    const launcher = spawn(process.execPath, [MAIN, ...up()], { env: cleanEnvironment() });
+    const ended = collect(launcher, 50_000);
+    await outputMatching(launcher, "stdout", /"event":"ready"/);
+    launcher.stdout.destroy();
+    await ottla(["topic", "create", "t"], { env: { OTTLA_DATA_DIR: dataDir() } });
+    expect((await ended).stderr).toMatch(/stopped; what was acknowledged is on disk\n$/);
+    expect(launcher.exitCode).toBe(0);
+    expect(readState(dataDir())).toEqual({ kind: "none" });
+  });
+});
