@@ -16,7 +16,7 @@ import { rngFromSystem } from "./rng.ts";
 import { oneLine } from "./failure.ts";
 import { type GlobalFlags, remarkText } from "./output.ts";
 import { liveState } from "./state-file.ts";
-import { parseBootstrap, parseDuration } from "./values.ts";
+import { parseBootstrap, parseWait } from "./values.ts";
 
 const DEFAULT_BOOTSTRAP = "127.0.0.1:7070";
 const DEFAULT_TIMEOUT = "10s";
@@ -40,7 +40,7 @@ function localAddresses(): string | undefined {
   return state?.nodes.map(({ address }) => address).join(",");
 }
 
-export const timeoutOf = (flags: GlobalFlags) => parseDuration(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout", "s");
+export const timeoutOf = (flags: GlobalFlags) => parseWait(flags.timeout ?? DEFAULT_TIMEOUT, "--timeout");
 
 export interface RealClientOptions {
   readonly brokers: readonly string[];
@@ -71,7 +71,7 @@ async function openCliClient(flags: GlobalFlags, codecs: readonly CompressionNam
     verbosity: flags.quiet === true ? -1 : (flags.verbose ?? 0),
     isJson: flags.json === true,
   });
-  const connectTimeoutMs = parseDuration(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout", "s");
+  const connectTimeoutMs = parseWait(flags.timeout ?? DEFAULT_CONNECT_TIMEOUT, "--timeout");
   const remark = setTimeout(() => {
     const text = `waiting for a broker at ${brokers.join(", ")}`;
     if (flags.quiet !== true) process.stderr.write(remarkText(text, flags.json === true));

@@ -50,7 +50,10 @@ export function tailOf(file: string, count: number): LogTail {
     const lines = text.slice(0, end).split("\n");
     const isCut = sizeBytes > tail.length;
     const whole = (isCut ? lines.slice(1) : lines).filter((line) => line.trim() !== "");
-    return { lines: whole.slice(Math.max(0, whole.length - count)), endByte: sizeBytes - Buffer.byteLength(text.slice(end)) };
+    return {
+      lines: whole.slice(Math.max(0, whole.length - count)),
+      endByte: sizeBytes - Buffer.byteLength(text.slice(end)),
+    };
   } finally {
     closeSync(fd);
   }

@@ -88,6 +88,8 @@ export function buildProgram(outcome: Outcome = { exitCode: EXIT.OK }): Command 
   });
   const act: Act = (command, load) => {
     command.action(async () => {
+      // A script's variable without a value, as a rule.
+      if (command.args.includes("")) throw new UsageError("an argument is empty");
       const flags = { ...command.optsWithGlobals<GlobalFlags>(), verbose: verbosity.count };
       const run = await load();
       outcome.exitCode = await run({ args: command.args, flags: flags as never, output: createOutput(flags) });

@@ -27,7 +27,8 @@ export function parseInteger(
 
 export function parseSize(text: string, what: string): number {
   const value = unitsValue(SIZE_UNITS, text);
-  if (value === undefined) throw new UsageError(`${what} takes a size such as 65536, 64KiB or 1MB, not "${text}"`);
+  if (value === undefined || value > Number.MAX_SAFE_INTEGER)
+    throw new UsageError(`${what} takes a size such as 65536, 64KiB or 1MB, not "${text}"`);
   return value;
 }
 
@@ -36,6 +37,16 @@ export function parseDuration(text: string, what: string, bareUnit: "ms" | "s" =
   const value = unitsValue({ ...TIME_UNITS, "": TIME_UNITS[bareUnit] ?? 1 }, text);
   if (value === undefined) throw new UsageError(`${what} takes a duration such as 500ms, 10s or 1h, not "${text}"`);
   return value;
+}
+
+/** The longest that Node waits, 24 days; it takes a longer time for 1 ms. */
+const WAIT_MS_MAX = 2 ** 31 - 1;
+
+/** How long something is waited for, as milliseconds, a millisecond at least; a bare number is seconds. */
+export function parseWait(text: string, what: string): number {
+  const value = parseDuration(text, what, "s");
+  if (value < 1) throw new UsageError(`${what} takes a duration of 1ms or more, not "${text}"`);
+  return Math.min(value, WAIT_MS_MAX);
 }
 
 const DEFAULT_PORT = 7070;

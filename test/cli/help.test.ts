@@ -156,6 +156,13 @@ describe("usage errors end with 2 and one line with a hint", () => {
     ],
     [["topic", "create", "t", "-P", "0"], 'error[USAGE]: --partitions takes an integer, 1 or more, not "0"\n'],
     [["-b", "a:b", "topic", "ls"], 'error[USAGE]: --bootstrap takes host[:port][,host[:port]...], not "a:b"\n'],
+    [["topic", "delete", "t", "", "--yes"], "error[USAGE]: an argument is empty\n"],
+    [["topic", "ls", "--timeout", "0"], 'error[USAGE]: --timeout takes a duration of 1ms or more, not "0"\n'],
+    [
+      ["produce", "t", "--delivery-timeout", "0"],
+      'error[USAGE]: --delivery-timeout takes a duration of 1ms or more, not "0"\n',
+    ],
+    [["produce", "t", "--batch-bytes", "0"], 'error[USAGE]: --batch-bytes takes a size of a byte or more, not "0"\n'],
     [["completion", "tcsh"], 'error[USAGE]: completion takes bash, zsh or fish, not "tcsh"\n'],
     [["server", "start", "-X", "node.id"], 'error[USAGE]: -X takes key=value, not "node.id"\n'],
   ] as const)("%j", async (args, expected) => {

@@ -9,6 +9,7 @@ import {
   parsePair,
   parsePartitions,
   parseSize,
+  parseWait,
   UsageError,
 } from "../../src/cli/values.ts";
 
@@ -25,6 +26,14 @@ describe("flag values", () => {
   it.each(["", "x", "-1", "1 2", "5parsec", "0x10", "1e3", "5constructor"])("no size and no duration: %j", (text) => {
     expect(() => parseSize(text, "--x")).toThrow(UsageError);
     expect(() => parseDuration(text, "--x")).toThrow(UsageError);
+  });
+
+  it("waits are a millisecond at least, and never longer than Node can wait", () => {
+    expect(parseWait("5", "--x")).toBe(5000);
+    expect(parseWait("30d", "--x")).toBe(2 ** 31 - 1);
+    expect(parseWait(`${"9".repeat(400)}d`, "--x")).toBe(2 ** 31 - 1);
+    for (const text of ["0", "0s", "0.0001ms", "-1"]) expect(() => parseWait(text, "--x")).toThrow(UsageError);
+    expect(() => parseSize("99999999GiB", "--x")).toThrow(UsageError);
   });
 
   it("integers are checked against their range", () => {

@@ -9,7 +9,7 @@ import { askLauncher, type ControlRequest } from "../launcher/control.ts";
 import type { Output } from "../output.ts";
 import { isAlive, isPaused, signalProcess } from "../process-identity.ts";
 import type { ClusterState, NodeState } from "../state-file.ts";
-import { parseDuration, UsageError } from "../values.ts";
+import { parseWait, UsageError } from "../values.ts";
 import { type DirectoryFlags, directoryOf, nodesOf, runningCluster, stateOf } from "./cluster-target.ts";
 
 export interface KillFlags extends DirectoryFlags {
@@ -121,7 +121,7 @@ async function askFor(
     const message = "the launcher is gone: nobody is there to be the parent of a node";
     throw new CommandFailure({ code: "NO_LAUNCHER", message, hint, exitCode: EXIT.FAILED });
   }
-  const timeoutMs = parseDuration(flags.timeout ?? START_TIMEOUT, "--timeout", "s");
+  const timeoutMs = parseWait(flags.timeout ?? START_TIMEOUT, "--timeout");
   const deadlineMs = performance.now() + timeoutMs;
   const nodeIds = nodes.map(({ nodeId }) => nodeId);
   const started = nodeIds.length === 0 ? [] : await askLauncher(state.socket, { kind, nodeIds }, timeoutMs);

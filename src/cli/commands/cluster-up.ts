@@ -5,7 +5,7 @@ import { packageFile } from "../../platform/package-files.ts";
 import { NODES_MAX, planCluster } from "../cluster-file.ts";
 import { environmentRemarks } from "../config-file.ts";
 import type { Invocation } from "../invocation.ts";
-import { parseDuration, parseInteger } from "../values.ts";
+import { parseInteger, parseWait } from "../values.ts";
 
 export interface UpFlags {
   readonly config?: string;
@@ -35,7 +35,7 @@ export async function clusterUp({ flags, output }: Invocation<UpFlags>): Promise
     environment: process.env,
   });
   if (flags.background === true) return (await import("../launcher/background.ts")).runInBackground(plan, flags);
-  const timeoutMs = parseDuration(flags.timeout ?? START_TIMEOUT, "--timeout", "s");
+  const timeoutMs = parseWait(flags.timeout ?? START_TIMEOUT, "--timeout");
   if (flags.detach === true)
     return (await import("../launcher/background.ts")).startInBackground(plan, output, timeoutMs);
   const { ForegroundSession } = await import("../launcher/foreground.ts");

@@ -9,7 +9,7 @@ import { lastLogLines } from "../log-tail.ts";
 import { isAlive, signalProcess } from "../process-identity.ts";
 import { clusterAsJson, rowAsJson } from "../launcher/presenter.ts";
 import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
-import { counted, parseDuration } from "../values.ts";
+import { counted, parseWait } from "../values.ts";
 import { type DirectoryFlags, directoryOf, stateOf } from "./cluster-target.ts";
 
 const POLL_MS = 50;
@@ -70,7 +70,7 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
     signalProcess(target, "SIGTERM");
     signalProcess(target, "SIGCONT");
   }
-  const deadlineMs = performance.now() + parseDuration(flags.timeout ?? DOWN_TIMEOUT, "--timeout", "s");
+  const deadlineMs = performance.now() + parseWait(flags.timeout ?? DOWN_TIMEOUT, "--timeout");
   while (running.some(isAlive)) {
     if (performance.now() > deadlineMs) throw stillRunning(running.filter(isAlive).map((target) => target.pid));
     await delay(POLL_MS);

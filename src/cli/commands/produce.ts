@@ -10,7 +10,7 @@ import type { Invocation } from "../invocation.ts";
 import { LineSplitter } from "../line-splitter.ts";
 import { ProduceTally } from "../produce-tally.ts";
 import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
-import { counted, parseDuration, parseInteger, parsePair, parseSize, UsageError } from "../values.ts";
+import { counted, parseDuration, parseInteger, parsePair, parseSize, parseWait, UsageError } from "../values.ts";
 
 export interface ProduceFlags {
   readonly acks: string;
@@ -46,6 +46,12 @@ function acksOf(text: string): Acks {
   throw new UsageError(`--acks takes 0, 1 or all, not "${text}"`);
 }
 
+function batchBytesOf(text: string): number {
+  const value = parseSize(text, "--batch-bytes");
+  if (value < 1) throw new UsageError(`--batch-bytes takes a size of a byte or more, not "${text}"`);
+  return value;
+}
+
 function producerOptions(flags: ProduceFlags): ProducerOptions {
   if (!CODECS.includes(flags.compression))
     throw new UsageError(`-z takes ${CODECS.join(", ")}, not "${flags.compression}"`);
@@ -60,10 +66,10 @@ function producerOptions(flags: ProduceFlags): ProducerOptions {
     ...(flags.producerName === undefined ? {} : { name: flags.producerName }),
     bufferBytes: BUFFER_BYTES,
     compression: flags.compression as CompressionName,
-    ...(flags.batchBytes === undefined ? {} : { batchBytes: parseSize(flags.batchBytes, "--batch-bytes") }),
+    ...(flags.batchBytes === undefined ? {} : { batchBytes: batchBytesOf(flags.batchBytes) }),
     ...(flags.deliveryTimeout === undefined
       ? {}
-      : { deliveryTimeoutMs: parseDuration(flags.deliveryTimeout, "--delivery-timeout", "s") }),
+      : { deliveryTimeoutMs: parseWait(flags.deliveryTimeout, "--delivery-timeout") }),
     ...(flags.linger === undefined ? {} : { lingerMs: parseDuration(flags.linger, "--linger") }),
   };
 }
