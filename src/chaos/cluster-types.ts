@@ -72,7 +72,10 @@ export interface ChaosNode {
   readonly exits: readonly NodeExit[];
   /** At once; resolves when the process has ended. Default SIGKILL. Nothing to do when it is down. */
   kill(signal?: NodeJS.Signals): Promise<void>;
-  /** In order (SIGTERM); after `shutdown.timeout.ms` and some grace it is killed, which counts as an unexpected exit. */
+  /**
+   * In order (SIGTERM); after `shutdown.timeout.ms` and some grace it is killed. That counts as an unexpected exit, and so does an end with an error
+   * on the way.
+   */
   stop(): Promise<void>;
   /** Resolves with true when it is ready (its log says so), with false when it ended before. Nothing to do when it is up. */
   start(extra?: Readonly<Record<string, string>>): Promise<boolean>;

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { NODE_HEAP } from "../cli/node-child.ts";
+import { EXIT } from "../model/exit-codes.ts";
 import { mainScript } from "./build.ts";
 import type { Children } from "./children.ts";
 import type { ChaosNode, NodeExit, NodeNetwork, NodeProxy, NodeSetting } from "./cluster-types.ts";
@@ -30,6 +31,17 @@ export interface NodeParts {
   readonly proxy?: NodeProxy;
 }
 
+interface Expectation {
+  readonly says: string;
+  /** Is it the exit that is meant? Another one that comes meanwhile is the node's own. */
+  readonly isMet: (exit: Ending) => boolean;
+}
+
+type Ending = Pick<NodeExit, "code" | "signal">;
+
+/** A stop that takes all its time ends by the signal that asked for it. */
+const isOrdered = ({ code, signal }: Ending): boolean => code === EXIT.OK || signal === "SIGTERM";
+
 interface Life {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
@@ -49,7 +61,7 @@ export class RealNode implements ChaosNode {
   readonly #parts: NodeParts;
   #life: Life | undefined;
   /** Why an exit would be no surprise. */
-  readonly #expectations = new Set<{ readonly says: string }>();
+  readonly #expectations = new Set<Expectation>();
 
   constructor(parts: NodeParts) {
     const { nodeId, setting, logFile, shim, network, proxy } = parts;
@@ -109,7 +121,7 @@ export class RealNode implements ChaosNode {
       child.once("exit", (exitCode, exitSignal) => resolve([exitCode, exitSignal]));
       child.once("error", () => resolve([null, null]));
     });
-    const [expectation] = this.#expectations;
+    const expectation = [...this.#expectations].find(({ isMet }) => isMet({ code, signal }));
     const says = expectation?.says ?? this.logTail();
     const exit = { code, signal, timeMs: machineMs(), isExpected: expectation !== undefined, says };
     this.exits.push(exit);
@@ -118,7 +130,10 @@ export class RealNode implements ChaosNode {
   }
 
   expectExit(says: string): () => void {
-    const expectation = { says };
+    return this.#expect({ says, isMet: () => true });
+  }
+
+  #expect(expectation: Expectation): () => void {
     this.#expectations.add(expectation);
     return () => void this.#expectations.delete(expectation);
   }
@@ -126,7 +141,7 @@ export class RealNode implements ChaosNode {
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     const life = this.#life;
     if (life === undefined) return;
-    const withdraw = this.expectExit(`killed with ${signal}`);
+    const withdraw = this.#expect({ says: `killed with ${signal}`, isMet: (exit) => exit.signal === signal });
     life.child.kill(signal);
     await life.ended;
     withdraw();
@@ -135,7 +150,7 @@ export class RealNode implements ChaosNode {
   async stop(): Promise<void> {
     const life = this.#life;
     if (life === undefined) return;
-    const withdraw = this.expectExit("stopped in order");
+    const withdraw = this.#expect({ says: "stopped in order", isMet: isOrdered });
     life.child.kill("SIGTERM");
     const limit = setTimeout(() => {
       withdraw();
