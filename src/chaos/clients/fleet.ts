@@ -41,6 +41,8 @@ class ClientProcess {
   bug: string | undefined;
   hasEnded = false;
   isKilled = false;
+  /** To end; whoever ends without it has met something that it does not say. */
+  #isTold = false;
 
   constructor(order: ClientOrder, { children, prefix, directory }: FleetParts) {
     this.order = order;
@@ -56,6 +58,7 @@ class ClientProcess {
       const end = (code: number | null): void => {
         this.hasEnded = true;
         if (code !== 0 && !this.isKilled) this.bug ??= `${order.process} ended with ${code ?? "a signal"}`;
+        else if (!this.#isTold && !this.isKilled) this.bug ??= `ended by itself: ${JSON.stringify(this.counts)}`;
         resolve();
       };
       this.#child.once("exit", end);
@@ -72,6 +75,7 @@ class ClientProcess {
   /** False: it had to be killed. */
   async stop(): Promise<boolean> {
     let isLate = false;
+    this.#isTold = true;
     if (this.#child.connected) this.#child.send({ kind: "stop" }, () => undefined);
     const limit = setTimeout(() => {
       isLate = true;
