@@ -72,10 +72,10 @@ export function foundInFinal(send: Send, offset: number): void {
   send.finals = { set, count: send.finals.set === set ? send.finals.count + 1 : 1 };
 }
 
-/** Of one that was acknowledged; undefined: no final scan would show it. */
+/** Of one that was acknowledged; undefined: no final scan would show it, for none was made, or its log began above it. */
 export function isLost({ offset, finals, partition }: Send): boolean | undefined {
   const { set, startOffsets } = partition.finals;
   const due = startOffsets.filter((startOffset) => offset === undefined || offset >= startOffset).length;
-  if (due === 0) return startOffsets.length === 0 ? undefined : false;
+  if (due === 0) return undefined;
   return (finals.set === set ? finals.count : 0) < due;
 }

@@ -33,7 +33,7 @@ export interface TallyCounts {
   readonly outOfOrder: number;
   /** Read, though their send failed. */
   readonly failedButThere: number;
-  /** Acknowledged in partitions that no final scan has read: nothing is known of them. Not 0: the tally proves nothing. */
+  /** Acknowledged where no final scan has read, or below where all of them began: nothing is known of them. Not 0: the tally proves nothing. */
   readonly unjudged: number;
 }
 
