@@ -40,6 +40,10 @@ describe("a topic that is compacted", () => {
     expect(found(...KEYED, scan(0, [2], 3))).toEqual([20]);
   });
 
+  it("does not lose its end", () => {
+    expect(found(...KEYED, sent(3, "b"), ok(3), scan(0, [1, 2], 3))).toEqual([1]);
+  });
+
   it("is the only one that may", () => {
     expect(found(...KEYED.slice(1), scan(0, [1, 2], 3))).toEqual([1, 4]);
   });
