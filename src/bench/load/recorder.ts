@@ -70,8 +70,10 @@ export class Recorder {
     this.#bytes += bytes;
   }
 
+  /** Closed loop: also what was sent before the end of the measured time and is given up after it, as all that brokers which are gone never answer. */
   failed(code: string, dueMs: number, nowMs: number, count: number): void {
-    if (this.isMeasured(dueMs, nowMs)) this.missed(code, count);
+    const isLate = this.#options.mode === "closed" && nowMs >= this.#untilMs && dueMs < this.#untilMs;
+    if (isLate || this.isMeasured(dueMs, nowMs)) this.missed(code, count);
   }
 
   missed(code: string, count: number): void {

@@ -75,7 +75,7 @@ export interface WindowMessage {
 export interface DoneMessage {
   readonly kind: "done";
   readonly cpuSeconds: number;
-  /** Records that failed in the measured time, by code. */
+  /** Records of the measured time that failed, by code. */
   readonly errors: Readonly<Record<string, number>>;
   /** How late a record was handed to its producer (open loop); "" without. */
   readonly late: string;

@@ -63,6 +63,16 @@ describe("a recorder", () => {
     expect(windows.filter(({ histogram }) => histogram !== "").map(({ index }) => index)).toEqual([0, 7]);
   });
 
+  it("of a closed loop counts as failed what it had sent and gave up only after the measured time", () => {
+    const { made } = recorder("closed");
+    made.failed("REQUEST_TIMED_OUT", 900, 999, 1);
+    made.failed("REQUEST_TIMED_OUT", 900, 1000, 2);
+    made.failed("CLOSED", 1900, 32_000, 4);
+    made.end(1500);
+    made.failed("CLOSED", 1600, 32_000, 8);
+    expect(made.errors).toEqual({ REQUEST_TIMED_OUT: 2, CLOSED: 4 });
+  });
+
   it("counts failures of the measured time only, by code", () => {
     const { made } = recorder("open");
     made.failed("REQUEST_TIMED_OUT", 900, 1500, 5);
