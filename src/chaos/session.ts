@@ -54,6 +54,7 @@ const SETTLE_MS = 15_000;
 const MOUNT_BYTES = 256 * 1024 * 1024;
 
 export async function runSession(session: SessionPlan, parts: SessionParts): Promise<SessionReport> {
+  parts.signal.throwIfAborted();
   const run = new Session(session, parts);
   const aborted = new Promise<never>((_, fail) => {
     parts.signal.addEventListener("abort", () => fail(parts.signal.reason as Error));

@@ -100,10 +100,21 @@ describe("ottla chaos run", () => {
     expect(readdirSync(temporary).filter((name) => name.startsWith("ottla-") && !isCompiledShim(name))).toEqual([]);
   });
 
+  it("puts away what its probes have made when Ctrl-C comes meanwhile", { timeout: 60_000 }, async () => {
+    const temporary = mkdtempSync(join(directory, "probe-"));
+    const { child, said } = chaos([], { TMPDIR: temporary });
+    await expect.poll(() => readdirSync(temporary), { interval: 5, timeout: 30_000 }).not.toEqual([]);
+    child.kill("SIGINT");
+    await once(child, "close");
+    expect(child.exitCode, said()).toBe(130);
+    expect(readdirSync(temporary).filter((name) => !isCompiledShim(name))).toEqual([]);
+  });
+
   it.each([
     [["no-such-plan.json"], /no such file/],
     [["--cell", "acks-all,kil"], /did you mean kill/],
     [["--hour", "plan.json"], /two ways/],
+    [["--out", "src"], /src is not empty/],
   ])("refuses %j before anything is started", { timeout: 30_000 }, async (flags, message) => {
     const { child, said } = chaos(flags);
     await once(child, "close");

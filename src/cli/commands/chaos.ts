@@ -1,5 +1,5 @@
 // ottla chaos run|list: reads the plan, looks at what can be injected here, runs, prints one page. Ctrl-C leaves nothing behind.
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Capabilities, probeCapabilities } from "../../chaos/capabilities.ts";
@@ -31,9 +31,23 @@ const SEED_MAX = 2 ** 32 - 1;
 
 export async function chaosRun({ args, flags, output }: Invocation<ChaosFlags>): Promise<number> {
   const plan = planOf(args[0], flags);
-  const capabilities = await probeCapabilities();
-  if (!output.isJson && !output.isQuiet) printTables([capabilityTable([...capabilities.values()])], output);
-  return runPlan(plan, { capabilities, flags, output });
+  refuseUsed(flags.out);
+  const stop = new Interruption(output, "ending all processes of the run");
+  try {
+    // Not before it listens: a probe that is cut short leaves what it has mounted.
+    const capabilities = await probeCapabilities();
+    if (stop.by !== undefined) return exitCodeOfSignal(stop.by);
+    if (!output.isJson && !output.isQuiet) printTables([capabilityTable([...capabilities.values()])], output);
+    return await runPlan(plan, { capabilities, flags, output, stop });
+  } finally {
+    stop.close();
+  }
+}
+
+/** What another run has left there would be judged with this one's, or be started from. */
+function refuseUsed(out: string | undefined): void {
+  if (out !== undefined && existsSync(out) && readdirSync(out).length > 0)
+    throw new UsageError(`--out: ${out} is not empty`);
 }
 
 function planOf(file: string | undefined, flags: ChaosFlags): ChaosPlan {
@@ -51,13 +65,13 @@ interface At {
   readonly capabilities: Capabilities;
   readonly flags: ChaosFlags;
   readonly output: Output;
+  readonly stop: Interruption;
 }
 
-async function runPlan(plan: ChaosPlan, { capabilities, flags, output }: At): Promise<number> {
+async function runPlan(plan: ChaosPlan, { capabilities, flags, output, stop }: At): Promise<number> {
   const isKept = flags.out !== undefined;
   const directory = flags.out === undefined ? mkdtempSync(join(tmpdir(), "ottla-chaos-")) : resolve(flags.out);
   const drop = () => rmSync(directory, { recursive: true, force: true });
-  const stop = new Interruption(output, "ending all processes of the run");
   const parts: RunParts = { plan, capabilities, directory, say: (line) => output.note(line), signal: stop.signal };
   try {
     const exitCode = await tested(parts, flags, output);
@@ -68,8 +82,6 @@ async function runPlan(plan: ChaosPlan, { capabilities, flags, output }: At): Pr
     if (stop.by === undefined) throw error;
     if (!isKept) drop();
     return exitCodeOfSignal(stop.by);
-  } finally {
-    stop.close();
   }
 }
 
@@ -119,7 +131,9 @@ function printTables(tables: readonly PageTable[], output: Output): void {
 }
 
 export async function chaosList({ output }: Invocation): Promise<number> {
-  const capabilities = [...(await probeCapabilities()).values()];
+  const stop = new Interruption(output, "ending when the probes have ended");
+  const capabilities = [...(await probeCapabilities().finally(() => stop.close())).values()];
+  if (stop.by !== undefined) return exitCodeOfSignal(stop.by);
   if (output.isJson) {
     const workloads = WORKLOADS.map(({ name, says }) => ({ name, says }));
     const faults = FAULT_KINDS.map(({ name, says, needs, tolerates }) => ({ name, says, needs, tolerates }));
