@@ -25,13 +25,18 @@ export class Children {
   readonly #running = new Set<ChildProcess>();
   readonly #prefix = deathSignalPrefix();
   readonly #onExit = () => this.killNow();
+  #isClosed = false;
 
   constructor() {
     process.on("exit", this.#onExit);
   }
 
-  /** `command` may begin with programs that enter a namespace; they go on as the same process. */
+  /**
+   * `command` may begin with programs that enter a namespace; they go on as the same process. Throws once it is closed: what an interrupted run still
+   * does by itself, such as healing a fault, starts nothing that nobody ends.
+   */
   spawn({ command, env, stdio, cwd }: ChildOptions): ChildProcess {
+    if (this.#isClosed) throw new Error("the run has ended: nothing is started any more");
     const [program = "", ...args] = [...this.#prefix, ...command];
     // In a group of its own: the terminal's Ctrl-C is for the harness, which ends its children when it is through.
     const child = spawn(program, args, { cwd, env: { ...plainEnvironment(), ...env }, stdio, detached: true });
@@ -47,6 +52,7 @@ export class Children {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     const ends = [...this.#running].map((child) => once(child, "exit"));
     this.killNow();
     await Promise.all(ends);

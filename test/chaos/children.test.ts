@@ -17,6 +17,12 @@ it("ends all of them when it is closed", async () => {
   expect(pids.map(processState)).toEqual([undefined, undefined]);
 });
 
+it("starts none once it is closed, for nobody would end it", async () => {
+  const children = new Children();
+  await children.close();
+  expect(() => children.spawn(SLEEP)).toThrow("the run has ended");
+});
+
 const canSetpriv = spawnSync("setpriv", ["--pdeathsig", "KILL", "true"]).status === 0;
 
 it.skipIf(!canSetpriv)(

@@ -49,11 +49,10 @@ const TOPIC_NAMES = TOPICS.map(({ name }) => name);
 
 /** Figures by level; rejects when the cluster does not recover, or the fault cannot be struck. */
 export async function runFault(parts: FaultRunParts): Promise<ReadonlyMap<Acks, CellFigures>> {
+  parts.signal.throwIfAborted();
   const run = new FaultRun(parts);
   const aborted = new Promise<never>((_, fail) => {
-    const stop = () => fail(parts.signal.reason as Error);
-    if (parts.signal.aborted) stop();
-    else parts.signal.addEventListener("abort", stop, { once: true });
+    parts.signal.addEventListener("abort", () => fail(parts.signal.reason as Error), { once: true });
   });
   aborted.catch(() => undefined);
   try {
@@ -75,8 +74,7 @@ class FaultRun {
   readonly #historyDir: string;
   readonly #windows: (TallyWindow & { readonly name: WindowName })[] = [];
   readonly #observed: string[] = [];
-  #cluster: ChaosCluster | undefined;
-  #isClosed = false;
+  #starting: Promise<ChaosCluster> | undefined;
   #lives = 0;
 
   constructor(parts: FaultRunParts) {
@@ -87,7 +85,8 @@ class FaultRun {
   async run(): Promise<ReadonlyMap<Acks, CellFigures>> {
     mkdirSync(this.#historyDir, { recursive: true });
     const history = new HistoryWriter(join(this.#historyDir, "harness.jsonl"));
-    const cluster = await this.#start();
+    this.#starting = startCluster(clusterOptions(this.#parts));
+    const cluster = await this.#starting;
     await this.#makeTopics(cluster);
     const epochs = new EpochWatch(cluster);
     for (let round = 0; round < this.#parts.settings.rounds; round++)
@@ -96,13 +95,6 @@ class FaultRun {
     const final = await finalPhase({ cluster, topics: TOPICS, history, healthyMs: HEALTHY_MS });
     history.close();
     return this.#figures(epochs, finalFromMs, final.faults);
-  }
-
-  async #start(): Promise<ChaosCluster> {
-    const cluster = await startCluster(clusterOptions(this.#parts));
-    if (this.#isClosed) await cluster.close();
-    this.#cluster = cluster;
-    return cluster;
   }
 
   async #makeTopics(cluster: ChaosCluster): Promise<void> {
@@ -203,9 +195,10 @@ class FaultRun {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     await this.#children.close();
-    for (const left of (await this.#cluster?.close()) ?? []) this.#parts.say(`left behind: ${left}`);
+    // One that is just being started is closed when it stands: what it made is known only then.
+    const cluster = await this.#starting?.catch(() => undefined);
+    for (const left of (await cluster?.close()) ?? []) this.#parts.say(`left behind: ${left}`);
   }
 }
 

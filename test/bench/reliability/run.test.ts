@@ -1,4 +1,7 @@
 // The benchmark with real processes: a sound build loses nothing with acks=all, and one that acknowledges too early is found out.
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { faultById, type ReliabilityFault } from "../../../src/bench/reliability/matrix.ts";
 import type { ReliabilityParts } from "../../../src/bench/reliability/run.ts";
@@ -26,7 +29,38 @@ async function run(id: string, more: Partial<ReliabilityParts> = {}) {
   return { cells: result.cells, verdict: verdictOf(result) };
 }
 
+/** Processes that were told of this directory. */
+function processesIn(directory: string): readonly string[] {
+  return readdirSync("/proc").filter((pid) => {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return false;
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(directory);
+    } catch {
+      return false;
+    }
+  });
+}
+
 describe("ottla bench reliability", () => {
+  it(
+    "leaves no process when it is ended while its cluster starts",
+    async () => {
+      const keepIn = mkdtempSync(join(tmpdir(), "ottla-reliability-test-"));
+      const stop = new AbortController();
+      const ended = run("leader-killed", { keepIn, signal: stop.signal });
+      try {
+        await expect.poll(() => processesIn(keepIn).length, { timeout: 60_000 }).toBeGreaterThan(0);
+        stop.abort(new Error("ended"));
+        expect((await ended).cells).toEqual([]);
+        expect(processesIn(keepIn)).toEqual([]);
+        expect(existsSync(join(keepIn, "leader-killed", "history"))).toBe(true);
+      } finally {
+        rmSync(keepIn, { recursive: true, force: true });
+      }
+    },
+    LIMIT_MS,
+  );
+
   it(
     "finds that acks=all keeps everything where the leader is killed, and measures the time until another one leads",
     async () => {
