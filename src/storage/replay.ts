@@ -95,14 +95,13 @@ async function followChain(deps: ReplayDeps, options: SurveyOptions, files: Jour
   let damage: string | undefined;
   for (let generation = image.generation; ; generation++) {
     const opened = await openJournal(deps, { root: options.root, generation });
-    const fault = headerFault(opened?.header, { ...options, previous: files.at(-1), generation });
+    const fault = opened && headerFault(opened.header, { ...options, previous: files.at(-1), generation });
     // A file that begins a chain of its own was made by a recovery that did not come to its end.
     const isAbandoned = files.length > 0 && opened?.header?.prevGeneration === 0;
     if (opened === undefined || opened.header === undefined || fault !== undefined || isAbandoned) {
       await opened?.handle.close();
-      // The superblock's own generation was durable before the superblock; a later one counts once its header is whole.
-      if (generation === image.generation)
-        damage = fault ?? `journal ${journalName(generation)} is missing or has no header`;
+      // The superblock's own generation was durable before the superblock; a later one may not have been begun.
+      if (generation === image.generation) damage = fault ?? `journal ${journalName(generation)} is missing`;
       else damage ??= fault;
       break;
     }
@@ -182,7 +181,7 @@ async function openJournal(
   return { handle, header: await orClose(handle, () => readJournalHeader(handle, deps.checksum)) };
 }
 
-/** Why a journal file with a whole header does not belong here. */
+/** Why a journal file does not belong here. Its header was durable before it had its name. */
 function headerFault(
   header: JournalHeader | undefined,
   expected: {
@@ -191,8 +190,8 @@ function headerFault(
     readonly previous: JournalFileFound | undefined;
   },
 ): string | undefined {
-  if (header === undefined) return undefined;
   const name = journalName(expected.generation);
+  if (header === undefined) return `journal ${name} has no header`;
   if (header.generation !== expected.generation)
     return `journal ${name} says that it is generation ${header.generation}`;
   if (header.directoryId !== expected.directoryId) return `journal ${name} belongs to another directory`;

@@ -228,6 +228,25 @@ test("D-11: after a mark the last record is proven too", async () => {
   expect(again.store.find(log.topicId, log.partition)?.damage).toBeDefined();
 });
 
+test("D-11: a later journal whose header rots is damage: it had one before it had its name", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const log = await store.createLog(specOf("a"));
+  appendBatch(log);
+  files.onOperation = ({ kind, path }) => {
+    if (kind === "write" && path.endsWith(".image.tmp")) throw new FileError("no-space", kind, path);
+  };
+  // It has ended its journal, and is put off.
+  await store.checkpoint();
+  appendBatch(log);
+  await recorder.until(() => log.durableEnd === 2);
+  files.kill();
+  files.image.crash(DROP_ALL);
+  flip(new MemoryFiles(files.image), "/data/journal/0000000002.journal", 30);
+  const again = await opened(new MemoryFiles(files.image));
+  expect(again.store.find(log.topicId, log.partition)?.damage?.reason).toContain("0000000002.journal has no header");
+});
+
 /** A closed store of some segments. */
 async function closed() {
   const files = new MemoryFiles();
