@@ -20,8 +20,9 @@ export class Alarms {
     return this.#clock.monoMs();
   }
 
-  after(delayMs: number, run: () => void): Alarm {
-    return this.#deadlines.add(delayMs, run);
+  /** `onClosed`: in place of `run`, when the owner closes first, or has closed; else nobody is told. */
+  after(delayMs: number, run: () => void, onClosed?: () => void): Alarm {
+    return this.#deadlines.add(delayMs, run, onClosed);
   }
 
   /** Rejects with CLOSED when the owner closes first. */

@@ -132,9 +132,12 @@ export class BrokerConnection {
     const messages = encoded(() => encodeRequest(header, call.request, call.bodies));
     if (messages instanceof OttlaError) return handler.onFailure(messages, true);
     const sentMs = this.#alarms.nowMs();
-    const alarm = this.#alarms.after(call.timeoutMs, () =>
-      this.#timeOut(correlationId, call.isPatient === true ? -Infinity : sentMs),
+    const alarm = this.#alarms.after(
+      call.timeoutMs,
+      () => this.#timeOut(correlationId, call.isPatient === true ? -Infinity : sentMs),
+      () => this.#abandon(correlationId),
     );
+    if (alarm.isOver) return handler.onFailure(new OttlaError("CLOSED"), true);
     this.#pending.set(correlationId, { api, handler: handler as unknown as AnswerHandler<ApiKey>, alarm });
     this.#connection.send(messages);
   }
@@ -211,6 +214,13 @@ export class BrokerConnection {
       this.#end(new OttlaError("CONNECTION_LOST", `${peer} is silent`));
     }
     pending.handler.onFailure(new OttlaError("REQUEST_TIMED_OUT", `${peer} did not answer in time`), false);
+  }
+
+  /** Whoever asked has closed: nobody is left to tell when its time is up. */
+  #abandon(correlationId: number): void {
+    const pending = this.#pending.get(correlationId);
+    this.#pending.delete(correlationId);
+    pending?.handler.onFailure(new OttlaError("CLOSED"), false);
   }
 
   #break(reason: string, error: ErrorName = "PROTOCOL_ERROR"): void {

@@ -52,7 +52,7 @@ function setUp() {
     alarms,
     events: { onClosed: (error) => void closed.push(error.code), onDrain: () => undefined },
   });
-  return { connection, closed, time, peer: present(handlers, "handlers"), sent: () => ids };
+  return { connection, closed, time, alarms, peer: present(handlers, "handlers"), sent: () => ids };
 }
 
 describe("Hello", () => {
@@ -119,6 +119,17 @@ describe("a peer that says nothing", () => {
     peer.onClose("gone");
     ask(connection, true);
     expect(failed).toEqual([{ code: "CONNECTION_LOST", isFromBroker: true }]);
+  });
+
+  it("is not waited for once its requester's alarms are closed: what is under way is told, what comes later is not sent", async () => {
+    const { connection, alarms, sent } = await greeted();
+    ask(connection, true);
+    const sentBefore = sent().length;
+    alarms.close();
+    expect(failed).toEqual([{ code: "CLOSED", isFromBroker: false }]);
+    ask(connection, true);
+    expect(failed.slice(1)).toEqual([{ code: "CLOSED", isFromBroker: true }]);
+    expect(sent().length).toBe(sentBefore);
   });
 
   it("the versions of a connection are those that both sides speak", async () => {

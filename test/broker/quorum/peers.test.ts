@@ -19,6 +19,8 @@ interface Peer {
   readonly incarnation: Incarnation;
   readonly connections: MessageConnection[];
   requests: number;
+  /** Connections that have ended. */
+  ended: number;
 }
 
 class Net {
@@ -48,10 +50,10 @@ class Net {
     });
   }
 
-  /** A node that answers Hello, and every question with what it is. */
-  async listen(address: string, who: { nodeId?: NodeId; clusterId?: ClusterId } = {}): Promise<Peer> {
+  /** A node that answers Hello (if it is not mute), and every question with what it is. */
+  async listen(address: string, who: { nodeId?: NodeId; clusterId?: ClusterId; isMute?: boolean } = {}): Promise<Peer> {
     const incarnation = this.world.startIncarnation(address);
-    const peer: Peer = { incarnation, connections: [], requests: 0 };
+    const peer: Peer = { incarnation, connections: [], requests: 0, ended: 0 };
     const hello: ApiTypes[1]["response"] = {
       clusterId: who.clusterId ?? CLUSTER,
       nodeId: who.nodeId ?? nodeId(2),
@@ -67,14 +69,14 @@ class Net {
       connection.start({
         onReceive: (bytes) => {
           const assembled = assembler.push(bytes);
-          if (assembled.kind !== "message") return;
+          if (assembled.kind !== "message" || who.isMute === true) return;
           const { header } = assembled.message;
           if (header.api !== API.HELLO) peer.requests++;
           const answer = { ...header, more: false, error: "NONE", message: null } as const;
           if (header.api === API.HELLO) connection.send(encodeResponse({ ...answer, api: API.HELLO }, hello, []));
           else if (header.api === API.ADOPT) connection.send(encodeResponse({ ...answer, api: API.ADOPT }, {}, []));
         },
-        onClose: () => undefined,
+        onClose: () => void peer.ended++,
         onDrain: () => undefined,
       });
     };
@@ -250,5 +252,31 @@ describe("calls and messages", () => {
     net.links.want("test", [nodeId(2)]);
     await net.world.runFor(2_000);
     expect(net.links.connected).toEqual([]);
+  });
+});
+
+describe("the end of all links", () => {
+  it("leaves no connection behind whose peer has not answered Hello", async () => {
+    const net = new Net();
+    const peer = await net.listen("peer:2", { isMute: true });
+    net.links.want("test", [nodeId(2)]);
+    const asking = net.links.whoIsAt("peer:2", 1_000);
+    await net.world.runFor(100);
+    expect([peer.connections.length, peer.ended]).toEqual([2, 0]);
+    await net.world.settle(net.links.close());
+    expect(await net.world.settle(asking)).toBeUndefined();
+    await net.world.runFor(5_000);
+    expect([peer.connections.length, peer.ended]).toEqual([2, 2]);
+  });
+
+  it("ends also what was still being connected", async () => {
+    const net = new Net();
+    const peer = await net.listen("peer:2", { isMute: true });
+    net.links.want("test", [nodeId(2)]);
+    const asking = net.links.whoIsAt("peer:2", 1_000);
+    await net.world.settle(net.links.close());
+    await net.world.settle(asking);
+    await net.world.runFor(5_000);
+    expect(peer.ended).toBe(peer.connections.length);
   });
 });
