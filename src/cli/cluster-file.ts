@@ -99,7 +99,8 @@ function planNode(
   ports: readonly number[] | undefined,
 ): NodePlan {
   const nodeId = layers.reduce<Setting | undefined>((found, layer) => layer.get("node.id") ?? found, undefined);
-  const folder = join(dataDir, `node-${String(nodeId?.value)}`);
+  // "01" is node 1, too.
+  const folder = join(dataDir, `node-${Number(nodeId?.value)}`);
   const own: Settings = new Map([
     ["data.dir", { value: join(folder, "data"), origin: "the cluster's data directory" }],
     ["listeners", { value: `ws://127.0.0.1:${FIRST_PORT + index}`, origin: "the node's place in the cluster file" }],

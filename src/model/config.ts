@@ -24,11 +24,12 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 const GiB = 1024 * MiB;
 
-const ADDRESS = { pattern: /^(ws:\/\/)?[^\s/:]+:\d{1,5}$/, takes: "ws://host:port" };
-const VOTERS = {
-  pattern: /^\s*\d{1,5}@[^\s,@]+:\d{1,5}(\s*,\s*\d{1,5}@[^\s,@]+:\d{1,5})*\s*$/,
-  takes: "1@host:port,2@host:port,...",
-};
+/** 0 to 65535. */
+const PORT = String.raw`(?:[0-5]?\d{1,4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])`;
+const ADDRESS = { pattern: new RegExp(String.raw`^(ws://)?[^\s/:]+:${PORT}$`), takes: "ws://host:port" };
+const VOTER = String.raw`\s*\d{1,5}@[^\s,@]+:${PORT}\s*`;
+const VOTERS = { pattern: new RegExp(`^${VOTER}(,${VOTER})*$`), takes: "1@host:port,2@host:port,..." };
+const CLUSTER_ID = { pattern: /^[\w-]{22}$/, takes: "22 characters of base64url" };
 
 const DAY = 86_400_000;
 const FOREVER = Number.MAX_SAFE_INTEGER;
@@ -119,7 +120,7 @@ export const runtimeTopicConfigKeys = {
 export const brokerConfigKeys = {
   "node.id": requiredCount(1, 65_535, "This node's id, unique in the cluster."),
   "cluster.id": optionalText(
-    NOT_EMPTY,
+    CLUSTER_ID,
     "The only cluster that this node may belong to; one that it founds gets this id. 22 characters of base64url. Default: what the data directory says; an empty one takes the cluster that it finds.",
   ),
   "data.dir": requiredText(NOT_EMPTY, "Where this node keeps everything. One directory, never shared."),

@@ -97,6 +97,10 @@ describe("faults name file, line and key", () => {
     );
     expect(check('{"node.id": 0, "data.dir": "d"}')).toContain('/c.json:1: "node.id" takes 1 to 65535, not 0');
     expect(check('{"node.id": 1, "data.dir": "d", "listeners": "x"}')).toContain("takes ws://host:port");
+    expect(check('{"node.id": 1, "data.dir": "d", "listeners": "ws://a:65536"}')).toContain("takes ws://host:port");
+    expect(check('{"node.id": 1, "data.dir": "d", "cluster.id": "x"}')).toContain("takes 22 characters of base64url");
+    const voters = '"controller.quorum.voters": "1@a:65535,2@b:65536"';
+    expect(check(`{"node.id": 1, "data.dir": "d", ${voters}}`)).toContain("takes 1@host:port");
   });
 
   it("a value of several parts, a repeated key, a missing key", () => {
@@ -161,6 +165,11 @@ describe("cluster file", () => {
     expect(plan(text).nodes.map((node) => node.config["controller.quorum.voters"])).toEqual([voters, voters, voters]);
     expect(fault(() => plan(text, ["controller.quorum.voters=1@a:1,1@b:2"]))).toContain("node 1 stands twice");
     expect(fault(() => plan(text, ["controller.quorum.voters=one"]))).toContain("takes 1@host:port,2@host:port");
+  });
+
+  it("names a node's folder by its number, however that is written", () => {
+    const [node] = plan('{"nodes": [{"node.id": "01"}]}').nodes;
+    expect(node?.config).toMatchObject({ "node.id": 1, "data.dir": join(folder, "node-1", "data") });
   });
 
   it("-n runs the first nodes, or makes more after the last one", () => {

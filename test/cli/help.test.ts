@@ -164,6 +164,10 @@ describe("usage errors end with 2 and one line with a hint", () => {
     ],
     [["produce", "t", "--batch-bytes", "0"], 'error[USAGE]: --batch-bytes takes a size of a byte or more, not "0"\n'],
     [["completion", "tcsh"], 'error[USAGE]: completion takes bash, zsh or fish, not "tcsh"\n'],
+    [
+      ["server", "start", "--check", "--node-id", "1", "--data-dir", "d", "-X", "controller.quorum.voters=1@a:1,1@b:1"],
+      /^error\[CONFIG_UNREADABLE\]: controller\.quorum\.voters: node 1 stands twice in /,
+    ],
     [["server", "start", "-X", "node.id"], 'error[USAGE]: -X takes key=value, not "node.id"\n'],
   ] as const)("%j", async (args, expected) => {
     const { code, stdout, stderr } = await ottla([...args]);

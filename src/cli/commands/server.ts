@@ -1,5 +1,6 @@
 // ottla server start: one broker in the foreground, its log on stderr.
 import { EXIT } from "../../model/exit-codes.ts";
+import { parseVoters } from "../../model/quorum-voters.ts";
 import { createLogger } from "../../platform/logger.ts";
 import {
   type EffectiveConfig,
@@ -30,7 +31,7 @@ const STOP_GRACE_MS = 500;
 
 function effectiveConfig(flags: StartFlags): EffectiveConfig {
   const document = flags.config === undefined ? undefined : readDocument(flags.config);
-  return resolveConfig([
+  const effective = resolveConfig([
     document === undefined ? new Map() : settingsOf(document, document.root),
     settingsOfEnvironment(process.env),
     settingsOfPairs(flags.set ?? []),
@@ -40,6 +41,10 @@ function effectiveConfig(flags: StartFlags): EffectiveConfig {
       listeners: { flag: "--listeners", value: flags.listeners },
     }),
   ]);
+  const voters = effective.config["controller.quorum.voters"];
+  // What no pattern of one value can say; --check has to find it as a start would.
+  if (voters !== undefined) parseVoters(voters);
+  return effective;
 }
 
 export async function serverStart({ flags, output }: Invocation<StartFlags>): Promise<number> {
