@@ -188,6 +188,61 @@ function entryKind(entry: fs.Dirent): DirectoryEntry["kind"] {
   return entry.isDirectory() ? "directory" : "other";
 }
 
+async function syncAndClose(fd: number, subject: Subject): Promise<void> {
+  try {
+    await call(subject, (done) => fs.fsync(fd, done));
+  } finally {
+    await call(subject, (done) => fs.close(fd, done));
+  }
+}
+
+/**
+ * A descriptor that is given up to sync a directory by when there is no other: a sync that fails ends the use of the disk (D-13), and want of
+ * descriptors passes (D12). One directory after another; synchronous where it changes hands, so that no connection is accepted by it meanwhile.
+ */
+class SpareDescriptor {
+  #fd: number | undefined;
+  #last: Promise<void> = Promise.resolve();
+
+  hold(): void {
+    try {
+      this.#fd ??= fs.openSync("/dev/null", fs.constants.O_RDONLY);
+    } catch {
+      // There is none to spare; the next sync of a directory tries again.
+    }
+  }
+
+  syncDirectory(subject: Subject): Promise<void> {
+    const synced = this.#last.then(() => this.#sync(subject));
+    this.#last = synced.catch(() => undefined);
+    return synced;
+  }
+
+  async #sync(subject: Subject): Promise<void> {
+    const fd = this.#exchange(subject);
+    try {
+      await call(subject, (done) => fs.fsync(fd, done));
+    } finally {
+      fs.closeSync(fd);
+      this.hold();
+    }
+  }
+
+  #exchange(subject: Subject): number {
+    if (this.#fd !== undefined) fs.closeSync(this.#fd);
+    this.#fd = undefined;
+    try {
+      return fs.openSync(subject.path, fs.constants.O_RDONLY);
+    } catch (thrown) {
+      this.hold();
+      throw fileError(thrown, subject);
+    }
+  }
+}
+
+/** Of the process, as the limit is. */
+const spare = new SpareDescriptor();
+
 class NodeFiles implements Files {
   readonly #writeMode = new WriteMode();
 
@@ -232,12 +287,15 @@ class NodeFiles implements Files {
 
   async syncDirectory(directory: string): Promise<void> {
     const subject = { operation: "syncDirectory", path: directory };
-    const fd = await call<number>(subject, (done) => fs.open(directory, fs.constants.O_RDONLY, done));
+    let fd: number;
     try {
-      await call(subject, (done) => fs.fsync(fd, done));
-    } finally {
-      await call(subject, (done) => fs.close(fd, done));
+      fd = await call<number>(subject, (done) => fs.open(directory, fs.constants.O_RDONLY, done));
+    } catch (thrown) {
+      if (!(thrown instanceof FileError) || thrown.kind !== "too-many-open") throw thrown;
+      return spare.syncDirectory(subject);
     }
+    await syncAndClose(fd, subject);
+    spare.hold();
   }
 
   async freeBytes(anyPath: string): Promise<number> {
