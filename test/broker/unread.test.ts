@@ -63,5 +63,5 @@ for (const [what, { count, api, request }] of Object.entries(asks)) {
     for (const { connection } of peers) connection.resume();
     expect(await broker.world.runUntil(isDrained, broker.world.nowMs + 300_000), "everybody is answered").toBe(true);
     expect(broker.fatal).toEqual([]);
-  }, 120_000);
+  });
 }

@@ -37,10 +37,10 @@ it.skipIf(!canSetpriv)(
     });
     const [line] = (await once(createInterface({ input: parent.stdout }), "line")) as [string];
     const pid = Number(line);
-    await expect.poll(() => processState(pid), { timeout: 10_000 }).toBe("S");
+    await expect.poll(() => processState(pid)).toBe("S");
     parent.kill("SIGKILL");
     await once(parent, "exit");
-    await expect.poll(() => processState(pid) ?? "Z", { timeout: 10_000 }).toBe("Z");
+    await expect.poll(() => processState(pid) ?? "Z").toBe("Z");
   },
   60_000,
 );

@@ -73,7 +73,7 @@ async function produce(options: Run, count: number) {
 }
 
 describe("the client's promises under random faults", () => {
-  it("every send is told the truth, and nothing is there twice", { timeout: 20_000 }, async () => {
+  it("every send is told the truth, and nothing is there twice", async () => {
     const check = async (options: Run) => {
       const { time, broker, producer, outcomes } = await produce(options, 120);
       const places = new Map<string, string>();
@@ -95,9 +95,7 @@ describe("the client's promises under random faults", () => {
     await fc.assert(fc.asyncProperty(run, check), { numRuns: 40 });
   });
 
-  it("with one request in flight, what was acknowledged stands in the order it was sent", {
-    timeout: 20_000,
-  }, async () => {
+  it("with one request in flight, what was acknowledged stands in the order it was sent", async () => {
     const check = async (options: Run) => {
       const { broker, outcomes } = await produce({ ...options, maxInFlight: 1 }, 80);
       const acknowledged = new Set(
@@ -114,7 +112,7 @@ describe("the client's promises under random faults", () => {
     await fc.assert(fc.asyncProperty(run, check), { numRuns: 40 });
   });
 
-  it("a consumer shows every record of a partition once and in order", { timeout: 20_000 }, async () => {
+  it("a consumer shows every record of a partition once and in order", async () => {
     const check = async (options: Run) => {
       const world = createWorld(options.seed);
       const broker = await FakeBroker.start(world);

@@ -15,7 +15,7 @@ function script(name: string, text: string): string {
   return path;
 }
 
-it("a bundled script has its arguments, keeps its exit code, and is gone afterwards", { timeout: 60_000 }, () => {
+it("a bundled script has its arguments, keeps its exit code, and is gone afterwards", () => {
   const path = script(
     "ends.ts",
     "console.log(JSON.stringify([import.meta.filename, ...process.argv.slice(2)])); process.exitCode = 3 as number;",
@@ -32,7 +32,7 @@ it("a bundled script has its arguments, keeps its exit code, and is gone afterwa
   expect(existsSync(file)).toBe(false);
 });
 
-it("a failure names the lines of the sources", { timeout: 60_000 }, () => {
+it("a failure names the lines of the sources", () => {
   const { args, remove } = bundle(script("throws.ts", "type Unused = string;\n\nthrow new Error('as planned');\n"));
   try {
     const { status, stderr } = spawnSync(process.execPath, [...args], { encoding: "utf8" });

@@ -20,7 +20,7 @@ interface PackReport {
   readonly files: readonly { readonly path: string }[];
 }
 
-describe("the package", { timeout: 120_000 }, () => {
+describe("the package", () => {
   it("holds the built code, the docs and the licence, and nothing else", (context) => {
     needsBuild(context);
     const run = spawnSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: ROOT, encoding: "utf8" });

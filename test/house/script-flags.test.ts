@@ -53,7 +53,7 @@ const run = (script: string, ...flags: readonly string[]): Promise<Ended> =>
     );
   });
 
-it.each([...BY_TSX, ...BUILT])("%s --help", { timeout: 60_000 }, async (script) => {
+it.each([...BY_TSX, ...BUILT])("%s --help", async (script) => {
   const { exitCode, stdout, stderr } = await run(script, "--help");
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
   expect(stdout).toMatch(/^usage: npm run .*(?:\[--|-- \[)/);
@@ -65,7 +65,7 @@ it.each([
   ["failover", "--kinds=kil:3", "--kinds takes kill, "],
   ["demo", "--lines=0", "--lines takes a number from 1 on, not 0"],
   ["demo", "--runs=billion", "--runs takes million, tail, rolling; not billion"],
-])("%s %s", { timeout: 60_000 }, async (script, flag, message) => {
+])("%s %s", async (script, flag, message) => {
   const { exitCode, stdout, stderr } = await run(script, flag);
   expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
   expect(stderr.startsWith(message)).toBe(true);

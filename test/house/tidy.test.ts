@@ -7,7 +7,7 @@ import { filesUnder, ROOT, read, trackedFiles } from "./tree.ts";
 
 const sources = ["src", "test", "scripts", "bench"].flatMap(filesUnder).filter((path) => path.endsWith(".ts"));
 
-describe("tidy", { timeout: 120_000 }, () => {
+describe("tidy", () => {
   it("sees the sources", () => {
     expect(sources.length).toBeGreaterThan(40);
   });

@@ -61,7 +61,7 @@ export interface Ran {
 
 /** Runs an installed tool in a folder; `output` is what it said on both streams. */
 export function runTool(root: string, name: string, args: readonly string[]): Ran {
-  const run = spawnSync(join(ROOT, "node_modules/.bin", name), args, { cwd: root, encoding: "utf8", timeout: 60_000 });
+  const run = spawnSync(join(ROOT, "node_modules/.bin", name), args, { cwd: root, encoding: "utf8", timeout: 200_000 });
   return { code: run.status ?? -1, output: run.stdout + run.stderr };
 }
 

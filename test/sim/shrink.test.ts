@@ -127,7 +127,7 @@ describe("a reduced scenario on a command line", () => {
   });
 });
 
-describe("a planted bug", { timeout: 120_000 }, () => {
+describe("a planted bug", () => {
   afterEach(() => activateMutants([]));
 
   it("is shown by a short scenario", async () => {

@@ -349,12 +349,12 @@ for (let seed = firstSeed; seed <= lastSeed; seed++) {
       for (const choices of [DROP_ALL, torn(rng), rng.pick([undefined, KEEP_ALL, torn(rng)])])
         await checkCrash(taken, choices, rng);
     }
-  }, 120_000);
+  });
 
   test(`D-13: a sync that fails ends the store; what was promised survives the next process and a power loss, seed ${seed}`, async () => {
     const rng = createRng(seed).fork("failed syncs");
     const total = (await live(rng)).taken.filter(({ operation }) => isSync(operation)).length;
     expect(total).toBeGreaterThan(60);
     for (let failing = 1; failing <= total; failing++) await checkFailedSync(failing, rng);
-  }, 120_000);
+  });
 }

@@ -155,7 +155,7 @@ async function faultsOfAllCrashes(most = Number.POSITIVE_INFINITY): Promise<stri
 describe("S-41: a file takes a segment's place with a checkpoint", () => {
   test("or not at all, at every crash of it and of the start behind", async () => {
     expect(await faultsOfAllCrashes()).toEqual([]);
-  }, 60_000);
+  });
 
   // Renamed before the superblock names it; not ended by a start; not durable before the image says that it is done; a start that trusts a superblock
   // that is in the page cache only.

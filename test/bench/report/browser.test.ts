@@ -27,7 +27,7 @@ let browser: Browser | undefined;
 
 beforeAll(async () => {
   if (executable !== undefined) browser = await openChromium(executable);
-}, 60_000);
+});
 afterAll(async () => {
   await browser?.close();
   rmSync(folder, { recursive: true, force: true });
@@ -77,7 +77,7 @@ const LOOK = `(() => {
   return faults;
 })()`;
 
-describe.skipIf(executable === undefined)("in Chromium", { timeout: 120_000 }, () => {
+describe.skipIf(executable === undefined)("in Chromium", () => {
   it.each(Object.entries(SAMPLES))("%s", async (_, results) => {
     const { page, complaints, requests } = await open(renderReport(results));
     for (const { colorScheme, ...viewport } of WINDOWS) {

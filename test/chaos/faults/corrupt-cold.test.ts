@@ -2,13 +2,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { createRng } from "../../../src/base/rng.ts";
 import { type ChaosCluster, startCluster } from "../../../src/chaos/cluster.ts";
 import { faultKind } from "../../../src/chaos/faults/all.ts";
 import type { FaultKind } from "../../../src/chaos/faults/types.ts";
-
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
 
 const HEALTHY_MS = 60_000;
 const RECORDS = 800;

@@ -4,6 +4,8 @@ import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, it, vi } from "vitest";
 import { openProxies } from "../../../src/chaos/faults/proxy-place.ts";
 
+const SOON = { timeout: 30_000 };
+
 describe("openProxies", () => {
   it("puts each node behind one that obeys at once, and ends with close()", async () => {
     const place = await openProxies([1, 2]);
@@ -16,13 +18,13 @@ describe("openProxies", () => {
     const heard: Buffer[] = [];
     client.on("data", (piece: Buffer) => void heard.push(piece)).on("error", () => undefined);
     client.write("a");
-    await vi.waitFor(() => expect(heard.join("")).toBe("a"));
+    await vi.waitFor(() => expect(heard.join("")).toBe("a"), SOON);
     await node?.proxy?.set({ kind: "stall", direction: "from node" });
     client.write("b");
-    await vi.waitFor(() => expect(node?.proxy?.counts).toMatchObject({ bytesToNode: 2, stalled: 1 }));
+    await vi.waitFor(() => expect(node?.proxy?.counts).toMatchObject({ bytesToNode: 2, stalled: 1 }), SOON);
     expect(heard.join("")).toBe("a");
     await node?.proxy?.set(undefined);
-    await vi.waitFor(() => expect(heard.join("")).toBe("ab"));
+    await vi.waitFor(() => expect(heard.join("")).toBe("ab"), SOON);
     expect(place.nodes.get(1)?.proxy?.counts.connections).toBe(0);
     await place.close();
     if (!client.destroyed) await once(client, "close");

@@ -213,7 +213,7 @@ async function traceBroker(directory: string, env: Readonly<Record<string, strin
 }
 
 describe.runIf(canPreload && hasStrace)("every change of a broker's files", () => {
-  test("passes the shim", { timeout: 180_000 }, async () => {
+  test("passes the shim", async () => {
     const directory = realpathSync(mkdtempSync(join(tmpdir(), "ottla-shim-trace-")));
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
     mkdirSync(join(directory, "data"));
@@ -232,7 +232,7 @@ describe.runIf(canPreload && hasStrace)("every change of a broker's files", () =
 });
 
 describe.runIf(canPreload)("a broker under the preload shim", () => {
-  test("loses nothing acknowledged by power losses", { timeout: 120_000 }, async () => {
+  test("loses nothing acknowledged by power losses", async () => {
     const { lost, losses } = await loseAgainAndAgain(await openRig(), LOSSES);
     expect(losses.flatMap(({ problems }) => problems)).toEqual([]);
     expect(losses.reduce((sum, { dropped, torn }) => sum + dropped + torn, 0)).toBeGreaterThan(0);
@@ -240,12 +240,8 @@ describe.runIf(canPreload)("a broker under the preload shim", () => {
   });
 
   const LIES = ["M1", "M2"];
-  test.each(LIES)(
-    "is found out when it acknowledges before the sync (planted bug %s)",
-    { timeout: 120_000 },
-    async (bug) => {
-      const { lost } = await loseAgainAndAgain(await openRig([bug]), 8);
-      expect(lost).toBeGreaterThan(0);
-    },
-  );
+  test.each(LIES)("is found out when it acknowledges before the sync (planted bug %s)", async (bug) => {
+    const { lost } = await loseAgainAndAgain(await openRig([bug]), 8);
+    expect(lost).toBeGreaterThan(0);
+  });
 });

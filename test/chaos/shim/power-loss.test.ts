@@ -135,7 +135,7 @@ function lose(stage: Stage): PowerLoss {
 
 describe.runIf(canPreload)("power loss", () => {
   const seeds = Array.from({ length: SEEDS }, (_, index) => FIRST_SEED + index);
-  test.each(seeds)("leaves what the simulator's disk leaves (seed %i)", { timeout: 60_000 }, async (seed) => {
+  test.each(seeds)("leaves what the simulator's disk leaves (seed %i)", async (seed) => {
     const stage = await openStage(seed);
     for (let loss = 0; loss < 2; loss++) {
       const lives = 1 + stage.rng.below(3);

@@ -43,7 +43,7 @@ async function openRig(): Promise<Rig> {
     const child = spawnSync(process.execPath, ["-e", `${head}\n${program}`], {
       encoding: "utf8",
       env: { ...process.env, ...env },
-      timeout: 30_000,
+      timeout: 120_000,
     });
     expect(child.stderr).toBe("");
     expect(child.status).toBe(0);

@@ -11,7 +11,7 @@ import { Fleet } from "../../broker/fleet.ts";
 
 const RUN_MS = 20_000;
 
-it("break nothing, and are known again", { timeout: 60_000 }, async () => {
+it("break nothing, and are known again", async () => {
   const { codecs } = await createSimHost();
   const fleet = new Fleet({ seed: 11 });
   await fleet.start();

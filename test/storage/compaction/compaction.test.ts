@@ -271,7 +271,7 @@ describe("compaction", () => {
       }),
       { numRuns: 25 },
     );
-  }, 60_000);
+  });
 
   test.each(["S-36", "S-37", "S-38"])("planted bug %s shows", async (id) => {
     activateMutants([id]);

@@ -199,9 +199,7 @@ describe("a producer of which compaction left nothing", () => {
     expect(firstAgain(table, 3)).toEqual({ kind: "new" });
   });
 
-  test("at its full size: a start that has lost its images of producers knows no less", {
-    timeout: 60_000,
-  }, async () => {
+  test("at its full size: a start that has lost its images of producers knows no less", async () => {
     const world = await World.open(PRODUCERS_MAX);
     const forgottenId = 2 * PRODUCERS_MAX;
     world.write(forgottenId);
