@@ -17,7 +17,9 @@ import {
 } from "./support.ts";
 
 const SHORT = ["--duration", "400ms", "--warm-up", "100ms", "--clients", "2"];
-const TIMEOUT_MS = 90_000;
+/** For what is counted by the clock: a machine may stand still for a second. */
+const LONGER = ["--duration", "2s", "--warm-up", "100ms", "--clients", "2"];
+const TIMEOUT_MS = 280_000;
 
 let cluster: TestCluster;
 let folder: ReturnType<typeof temporaryFolder>;
@@ -67,11 +69,11 @@ describe("ottla bench against brokers of its own", () => {
     const args = ["--acks", "0,1,all", "--record-bytes", "100", "--batch-bytes", "4KiB", "--in-flight", "1"];
     const own = ["--cluster", "1", "--limit-bytes", "1MB", "--dir", dir.path];
     const { code, stdout, stderr } = await ottla(
-      ["bench", "produce", ...args, ...own, ...SHORT, "--out", file("r.json"), "--out", file("r.html")],
+      ["bench", "produce", ...args, ...own, ...LONGER, "--out", file("r.json"), "--out", file("r.html")],
       { timeoutMs: TIMEOUT_MS },
     );
     expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stderr).toMatch(/3 runs of 0\.4 s after 0\.1 s of warm-up: about \d+ s\n[^]*run 1\/3: produce acks=0\n/);
+    expect(stderr).toMatch(/3 runs of 2 s after 0\.1 s of warm-up: about \d+ s\n[^]*run 1\/3: produce acks=0\n/);
     expect(stdout.split("\n").map((line) => line.split("\t")[0])).toEqual([
       "RUN",
       "produce acks=0",
@@ -112,7 +114,7 @@ describe("ottla bench against a running cluster", () => {
 
   it("consume: reads what it wrote over and over, or a topic that is there", { timeout: TIMEOUT_MS }, async () => {
     const own = ["--fill", "200kB", "--partitions", "2", "--connections", "1,3", "--limit-bytes", "0"];
-    const { runs } = await benchResult(["consume", ...own, ...SHORT]);
+    const { runs } = await benchResult(["consume", ...own, ...LONGER]);
     expect(runs.map(({ name }) => name)).toEqual(["consume connections=1", "consume connections=3"]);
     for (const run of runs) {
       expectPlausible(run);
@@ -130,7 +132,7 @@ describe("ottla bench against a running cluster", () => {
       "1",
       "--limit-bytes",
       "0",
-      ...SHORT,
+      ...LONGER,
     ]);
     expect(there.runs[0]?.records).toBeGreaterThan(3);
     expect(json(await cluster.run(["topic", "describe", "there", "--json"]))["name"]).toBe("there");
@@ -147,14 +149,14 @@ describe("ottla bench against a running cluster", () => {
   });
 
   it("soak: looks at the brokers over time and finds nothing", { timeout: TIMEOUT_MS }, async () => {
-    const args = ["--rate", "100", "--duration", "2s", "--warm-up", "200ms", "--window", "100ms", "--limit-bytes", "0"];
+    const args = ["--rate", "100", "--duration", "3s", "--warm-up", "200ms", "--window", "100ms", "--limit-bytes", "0"];
     const { runs } = await benchResult(["soak", ...args]);
     const [run] = runs;
     expectPlausible(run);
     expect(run.processes.length).toBeGreaterThan(8);
     expect(run.processes[0]).toMatchObject({ process: "node 1" });
     expect(run.processes[0]?.rssBytes).toBeGreaterThan(10_000_000);
-    expect(run.timeline.length).toBeGreaterThanOrEqual(20);
+    expect(run.timeline.length).toBeGreaterThanOrEqual(30);
   });
 
   it("a broker that stalls shows in p99 of an open loop, and no record is left out", {
@@ -186,7 +188,7 @@ describe("ottla bench against a running cluster", () => {
     const child = start(["-b", cluster.address, "bench", "produce", ...args, "--out", file("cut.json")]);
     const ended = collect(child, TIMEOUT_MS);
     await outputMatching(child, "stderr", /measuring/);
-    await delay(500);
+    await delay(2_000);
     child.kill("SIGINT");
     const { code, stdout, stderr } = await ended;
     expect(code).toBe(130);

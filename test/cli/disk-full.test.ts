@@ -44,7 +44,7 @@ describe.skipIf(!isMounted)("a full disk", () => {
     // More than is written between two looks at the disk, however quick the machine is, and less than the disk holds.
     const lineCount = 90_000;
     const refused = await run(
-      ["produce", "t", "--delivery-timeout", "2s", "--json"],
+      ["produce", "t", "--delivery-timeout", "6s", "--json"],
       `${"x".repeat(999)}\n`.repeat(lineCount),
     );
     expect(refused.stderr).toMatch(/records not appended .*free space is below/);

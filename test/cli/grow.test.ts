@@ -83,7 +83,9 @@ async function asking<T>(ask: (client: Client) => Promise<T>, brokers = addresse
 
 const topicIds = () =>
   asking(async (client) =>
-    Object.fromEntries((await client.admin().listTopics()).map(({ name, topicId }) => [name, topicId])),
+    Object.fromEntries(
+      (await client.admin().listTopics({ linearizable: true })).map(({ name, topicId }) => [name, topicId]),
+    ),
   );
 
 const votersOf = () =>
@@ -101,7 +103,7 @@ const read = (topic: string) =>
   });
 
 // Real processes start slowly on a busy machine.
-describe("a single node grows to three, and the first is killed", { timeout: 90_000 }, () => {
+describe("a single node grows to three, and the first is killed", () => {
   const before = { logs: {} as Record<string, string>, ids: {} as Record<string, string>, texts: ["", ""] };
 
   it("begins in an application (startNode) and goes on as a server, without any configuration of a quorum", async () => {
@@ -137,7 +139,9 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
   it("step 1: started with the list of three, beside two empty nodes, which serve and do not vote yet; health names the next step", async () => {
     await Promise.all([1, 2, 3].map((nodeId) => startServer(nodeId, listed())));
     expect(await votersOf()).toEqual([1]);
-    expect((await ok("cluster", "health")).stderr).toContain("ottla quorum add 2, ottla quorum add 3");
+    expect((await ok("cluster", "health", "--wait", "--timeout", "60s")).stderr).toContain(
+      "ottla quorum add 2, ottla quorum add 3",
+    );
   });
 
   it("step 2: each is added and votes; every record, every topic id and every setting is as before", async () => {
@@ -178,7 +182,7 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
     await ok("topic", "create", "spread", "-P", "3");
     expect((await ok("topic", "describe", "spread", "--json")).stdout).toContain('"leader":3');
     await ok("quorum", "add", "3");
-    expect((await ok("cluster", "health")).stdout).toMatch(/^healthy\n/);
+    expect((await ok("cluster", "health", "--wait", "--timeout", "60s")).stdout).toMatch(/^healthy\n/);
   });
 
   it("a replacement that is cut short between its steps leaves four voters: health says so, and the same command ends it", async () => {
@@ -210,7 +214,7 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
     expect(health.stdout).toContain("node 3 votes on its new disk, and the one before still is a voter");
     expect((await ok("quorum", "replace", "3")).stdout).toBe("3\tvotes on its new disk\n");
     expect(await votersOf()).toEqual([1, 2, 3]);
-    expect((await ok("cluster", "health", "--wait")).stdout).toMatch(/^healthy\n/);
+    expect((await ok("cluster", "health", "--wait", "--timeout", "60s")).stdout).toMatch(/^healthy\n/);
     // Once more is no harm: nothing is left to do, and it says so.
     const again = await run("quorum", "replace", "3");
     expect([again.code, again.stderr]).toEqual([1, expect.stringMatching(/^error\[DUPLICATE_VOTER\]: /)]);
@@ -227,7 +231,7 @@ describe("a single node grows to three, and the first is killed", { timeout: 90_
   });
 });
 
-describe("a local cluster of one grows by its cluster file", { timeout: 90_000 }, () => {
+describe("a local cluster of one grows by its cluster file", () => {
   it("cluster up -n 1, down, cluster up, quorum add: every record is there, and every node votes", async () => {
     const own = temporaryFolder();
     const file = join(own.path, "cluster.json");
@@ -247,10 +251,12 @@ describe("a local cluster of one grows by its cluster file", { timeout: 90_000 }
       await inCluster(["produce", "t"], "one\ntwo\n");
       await inCluster(["cluster", "down"]);
       await inCluster(up);
-      expect(await inCluster(["cluster", "health", "--wait"])).toContain("ottla quorum add 2, ottla quorum add 3");
+      expect(await inCluster(["cluster", "health", "--wait", "--timeout", "60s"])).toContain(
+        "ottla quorum add 2, ottla quorum add 3",
+      );
       await inCluster(["quorum", "add", "2"]);
       await inCluster(["quorum", "add", "3"]);
-      expect(await inCluster(["cluster", "health"])).toContain("3 of 3 voters up");
+      expect(await inCluster(["cluster", "health", "--wait", "--timeout", "60s"])).toContain("3 of 3 voters up");
       expect(await inCluster(["consume", "t", "-e", "-q"])).toContain("one\ntwo\n");
     } finally {
       await ottla(["cluster", "down"], { env });

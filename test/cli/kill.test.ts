@@ -37,7 +37,10 @@ describe("kill -9 of the node", () => {
     };
     const follower = start(["consume", "t", "-n", "20000", "-q"], { env });
     const read = collect(follower);
-    const feeding = setInterval(() => feed(2000), 5);
+    // As much as it takes: what waits in the pipe's stead would have to be sent, and read again, after the kill.
+    const feeding = setInterval(() => {
+      if (producer.stdin?.writableNeedDrain !== true) feed(2000);
+    }, 5);
     await read;
     node.kill("SIGKILL");
     await new Promise((resolve) => node.once("close", resolve));

@@ -3,14 +3,11 @@ import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { type ClusterState, readState } from "../../src/cli/state-file.ts";
 import { ensureBuilt, json, ottla, temporaryFolder, upArguments, writeThreeNodesFile } from "./support.ts";
-
-// Many processes: a busy machine may take a while.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 let folder = temporaryFolder();
 const dataDir = () => join(folder.path, "data");
@@ -38,7 +35,11 @@ const addresses = () =>
 const run = (...args: readonly string[]) =>
   ottla(args, { env: { OTTLA_DATA_DIR: dataDir(), OTTLA_BOOTSTRAP: addresses() } });
 const up = (...more: readonly string[]) =>
-  ottla([...upArguments(folder.path, writeThreeNodesFile(folder.path)), "--any-port", "--detach", ...more]);
+  ottla([
+    ...upArguments(folder.path, writeThreeNodesFile(folder.path)),
+    ...["--any-port", "--detach", "--timeout", "90s"],
+    ...more,
+  ]);
 
 describe("a start of three nodes", () => {
   it("goes on without one whose disk is damaged, says so and ends with 10", async () => {
@@ -57,10 +58,12 @@ describe("a start of three nodes", () => {
     expect((await run("cluster", "wipe", "3", "--yes")).code).toBe(0);
     const started = await run("cluster", "start", "3");
     expect(started.code, started.stderr).toBe(0);
-    expect((await run("cluster", "health")).stdout).toMatch(/runs on another disk than the one that is a voter/);
+    await expect
+      .poll(async () => (await run("cluster", "health")).stdout)
+      .toMatch(/runs on another disk than the one that is a voter/);
     const replaced = await run("quorum", "replace", "3");
     expect(replaced.code, replaced.stderr).toBe(0);
-    const health = await run("cluster", "health", "--wait");
+    const health = await run("cluster", "health", "--wait", "--timeout", "60s");
     expect(health.code, health.stdout).toBe(0);
   });
 
@@ -107,7 +110,7 @@ describe("an older copy of a voter's disk", () => {
     const copy = join(folder.path, "copy");
     const stop = async () => {
       expect((await run("cluster", "kill", "3", "-s", "TERM")).code).toBe(0);
-      await expect.poll(() => state().nodes[2]?.state, { timeout: 15_000 }).toBe("stopped");
+      await expect.poll(() => state().nodes[2]?.state).toBe("stopped");
     };
     await stop();
     cpSync(disk, copy, { recursive: true });
@@ -120,7 +123,7 @@ describe("an older copy of a voter's disk", () => {
     cpSync(copy, disk, { recursive: true });
     expect((await run("cluster", "start", "3")).code).toBe(0);
     await expect
-      .poll(async () => json(await run("cluster", "health", "--json")), { timeout: 15_000 })
+      .poll(async () => json(await run("cluster", "health", "--json")))
       .toMatchObject({
         condition: "degraded",
         voters: { total: 3, up: 2 },
@@ -138,15 +141,14 @@ describe("an older copy of a voter's disk", () => {
     expect((await run("cluster", "start", "3")).code).toBe(0);
     const replaced = await run("quorum", "replace", "3");
     expect(replaced.code, replaced.stderr).toBe(0);
-    const after = json(await run("cluster", "health", "--json"));
-    expect(after["voters"]).toEqual({ total: 3, up: 3 });
+    await expect
+      .poll(async () => json(await run("cluster", "health", "--json"))["voters"])
+      .toEqual({ total: 3, up: 3 });
   });
 });
 
 describe("a cluster of one node", () => {
-  it("grows to three voters without losing a record, also under other ports, and then bears the loss of the first", {
-    timeout: 60_000,
-  }, async () => {
+  it("grows to three voters without losing a record, also under other ports, and then bears the loss of the first", async () => {
     expect((await up("-n", "1", "-q")).code).toBe(0);
     expect((await run("topic", "create", "t", "-P", "2")).code).toBe(0);
     const input = Array.from({ length: 500 }, (_, index) => `${index}\n`).join("");
@@ -175,10 +177,10 @@ describe("a cluster of one node", () => {
 
     const again = await up("--json");
     expect(again.code, again.stderr).toBe(0);
-    const health = await run("cluster", "health", "--wait", "--json");
+    const health = await run("cluster", "health", "--wait", "--timeout", "60s", "--json");
     expect(json(health)).toMatchObject({ isHealthy: true, voters: { total: 3, up: 3 } });
     expect((await run("cluster", "kill", "1")).code).toBe(0);
-    const created = await run("topic", "create", "without-the-first", "--timeout", "15s");
+    const created = await run("topic", "create", "without-the-first", "--timeout", "30s");
     expect(created.code, created.stderr).toBe(0);
     expect((await run("cluster", "start", "1")).code).toBe(0);
     expect(await all()).toEqual(expected);

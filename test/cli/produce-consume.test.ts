@@ -129,8 +129,7 @@ describe("a file goes in and comes out", () => {
         expect(sent.stderr).toContain(`${linesOf(input).length} records ${done} of ${linesOf(input).length} read`);
         const got = async () => linesOf((await cluster.run(["consume", topic, "-e", "-q"])).stdoutBytes).sort();
         // With acks 0 nobody says when the records are there.
-        if (acks === "0")
-          await expect.poll(async () => (await got()).length, { timeout: 5000 }).toBe(linesOf(input).length);
+        if (acks === "0") await expect.poll(async () => (await got()).length).toBe(linesOf(input).length);
         expect(await got()).toEqual(linesOf(input).sort());
       }),
     );
@@ -269,9 +268,7 @@ describe("pipes and signals", () => {
     const child = start(["produce", topic], { env: { OTTLA_BOOTSTRAP: cluster.address } });
     const done = collect(child);
     child.stdin?.write("one\ntwo\nhalf a li");
-    await expect
-      .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
-      .toBe("one\ntwo\n");
+    await expect.poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout).toBe("one\ntwo\n");
     child.kill("SIGINT");
     const { code, stderr } = await done;
     expect(stderr).toContain("2 records acknowledged of 2 read");
@@ -284,9 +281,7 @@ describe("pipes and signals", () => {
     const done = collect(child);
     child.stdin?.on("error", () => undefined);
     child.stdin?.write("one\n");
-    await expect
-      .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
-      .toBe("one\n");
+    await expect.poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout).toBe("one\n");
     expect((await cluster.run(["topic", "delete", topic, "--yes", "--wait"])).code).toBe(0);
     const feeding = setInterval(() => child.stdin?.write("more\n"), 50);
     const { code, stderr } = await done;
@@ -304,9 +299,7 @@ describe("pipes and signals", () => {
     if (verb === "consume") await outputMatching(child, "stdout", /here\n/);
     else {
       child.stdin?.write("there\n");
-      await expect
-        .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
-        .toContain("there\n");
+      await expect.poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout).toContain("there\n");
     }
     child.kill("SIGTERM");
     const { code, stderr } = await done;

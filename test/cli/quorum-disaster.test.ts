@@ -1,12 +1,9 @@
 // What users see when voters are lost: one of three, two of three, and two of three for good (unsafe recovery). Four real nodes, the fourth of
 // which observes.
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connect } from "../../src/index.ts";
 import { json, startTestCluster, type TestCluster } from "./support.ts";
-
-// Many processes: a busy machine may take a while.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 let cluster: TestCluster;
 /** The node that stays. */
@@ -14,7 +11,7 @@ const SURVIVOR = 1;
 const PARTITIONS = [0, 1, 2, 3, 4, 5, 6, 7];
 /** In a topic of which every node has a replica. */
 const COPIED = Array.from({ length: 300 }, (_, index) => `copied ${index}`);
-const SOON = { timeout: 15_000 };
+const SOON = { timeout: 40_000 };
 
 beforeAll(async () => {
   cluster = await startTestCluster({ nodeCount: 4 });
@@ -29,7 +26,7 @@ async function health(): Promise<{ readonly code: number | null; readonly said: 
 }
 
 const healthy = () =>
-  expect(cluster.run(["cluster", "health", "--wait", "--timeout", "20s"])).resolves.toMatchObject({ code: 0 });
+  expect(cluster.run(["cluster", "health", "--wait", "--timeout", "60s"])).resolves.toMatchObject({ code: 0 });
 
 async function voters(): Promise<Record<number, string>> {
   const status = json(await cluster.run(["cluster", "status", "--json"]));
@@ -52,14 +49,15 @@ describe("all well", () => {
     expect((await cluster.run(["topic", "create", "copied", "-P", "2", "-R", "4"])).code).toBe(0);
     const sent = await cluster.run(["produce", "copied"], { input: COPIED.join("\n") });
     expect(sent.code, sent.stderr).toBe(0);
-    const { code, said } = await health();
-    expect(said).toMatchObject({
-      isHealthy: true,
-      condition: "healthy",
-      voters: { total: 3, up: 3 },
-      partitions: PARTITIONS.length + 2,
+    await expect.poll(health, SOON).toMatchObject({
+      code: 0,
+      said: {
+        isHealthy: true,
+        condition: "healthy",
+        voters: { total: 3, up: 3 },
+        partitions: PARTITIONS.length + 2,
+      },
     });
-    expect(code).toBe(0);
     const { stdout } = await cluster.run(["topic", "describe", "keep", "--json"]);
     const { partitions } = JSON.parse(stdout) as { partitions: { index: number; leader: number }[] };
     for (const { index, leader } of partitions) if (leader === SURVIVOR) kept.push(`in ${index}`);
@@ -71,7 +69,7 @@ describe("one of three voters gone", () => {
   it("health says so with 10 and the way back; topics are still created", async () => {
     expect((await cluster.run(["cluster", "kill", "3"])).code).toBe(0);
     await expect
-      .poll(async () => (await health()).said, { timeout: 10_000 })
+      .poll(async () => (await health()).said, SOON)
       .toMatchObject({
         condition: "degraded",
         voters: { total: 3, up: 2 },
@@ -119,7 +117,7 @@ describe("two of three voters gone", () => {
     await expect
       .poll(async () => (await cluster.run(["cluster", "status", "--json"])).stdout, SOON)
       .toContain('"nodeId":1,"state":"stopped"');
-    const started = await cluster.run(["cluster", "start", "1", "--timeout", "3s"]);
+    const started = await cluster.run(["cluster", "start", "1", "--timeout", "10s"]);
     expect(started.stderr).toMatch(/error\[NODE_NOT_READY\]: node 1 was started: waiting for a quorum: 1 of 3 voters/);
     expect(started.code).toBe(10);
     const status = await cluster.run(["cluster", "status"]);
@@ -127,9 +125,10 @@ describe("two of three voters gone", () => {
     const startedMs = performance.now();
     expect((await cluster.run(["cluster", "kill", "1", "-s", "TERM"])).code).toBe(0);
     await expect
-      .poll(async () => (await cluster.run(["cluster", "status", "--json"])).stdout, { timeout: 8000 })
+      .poll(async () => (await cluster.run(["cluster", "status", "--json"])).stdout, SOON)
       .toContain('"nodeId":1,"state":"stopped"');
-    expect(performance.now() - startedMs).toBeLessThan(8000);
+    // `shutdown.timeout.ms`: one that hangs ends then.
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
     const none = await cluster.run(["cluster", "health"]);
     expect(none.stdout).toMatch(/^no-quorum\nno quorum: 0 of 3 voters up, missing nodes 1, 2, 3\n/);
     expect(none.code).toBe(10);
@@ -157,7 +156,7 @@ describe("two of three disks lost for good", () => {
     expect(running.code).toBe(32);
     // What the survivor never hears of: agreed on by the two that are lost, and seen by the one that observes.
     await cluster.run(["cluster", "kill", String(SURVIVOR)]);
-    const agreed = await cluster.run(["topic", "create", "given-up", "-P", "1", "--timeout", "15s"]);
+    const agreed = await cluster.run(["topic", "create", "given-up", "-P", "1", "--timeout", "30s"]);
     expect(agreed.code, agreed.stderr).toBe(0);
     await cluster.run(["cluster", "kill", "2", "3"]);
     const wiped = await cluster.run(["cluster", "wipe", "2", "3", "--yes"]);
@@ -193,9 +192,9 @@ describe("two of three disks lost for good", () => {
     // The one that knew more than the cluster does now was started anew by its launcher.
     const running = await cluster.run(["cluster", "start"]);
     expect(running.code, running.stderr).toBe(0);
-    expect((await cluster.run(["cluster", "logs", "launcher", "-n", "1000"])).stdout).toContain(
-      "node 4 starting (started again: its metadata was not the cluster's any more)",
-    );
+    await expect
+      .poll(async () => (await cluster.run(["cluster", "logs", "launcher", "-n", "1000"])).stdout, SOON)
+      .toContain("node 4 starting (started again: its metadata was not the cluster's any more)");
     const [first = ""] = kept;
     const read = await cluster.run(["consume", "keep", "-P", first.replace("in ", ""), "-e"]);
     expect(read.stdout, read.stderr).toBe(`${first}\nlater\n`);
@@ -205,8 +204,9 @@ describe("two of three disks lost for good", () => {
     await expect.poll(async () => (await cluster.run(["topic", "ls"])).stdout, SOON).toMatch(/\ncopied\t2\t4\t0\tok\n/);
     const created = await cluster.run(["topic", "create", "again", "-P", "3"]);
     expect(created.code, created.stderr).toBe(0);
-    const { said } = await health();
-    expect(said["remarks"]).toEqual([expect.stringContaining("ottla quorum add 2, ottla quorum add 3")]);
+    await expect
+      .poll(async () => (await health()).said["remarks"], SOON)
+      .toEqual([expect.stringContaining("ottla quorum add 2, ottla quorum add 3")]);
   });
 
   it("and vote again once they were added", async () => {
@@ -214,6 +214,6 @@ describe("two of three disks lost for good", () => {
       const added = await cluster.run(["quorum", "add", nodeId]);
       expect(added.code, added.stderr).toBe(0);
     }
-    expect(await voters()).toEqual({ 1: "controller", 2: "voter", 3: "voter", 4: "observer" });
+    await expect.poll(voters, SOON).toEqual({ 1: "controller", 2: "voter", 3: "voter", 4: "observer" });
   });
 });

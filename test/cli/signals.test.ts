@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { readState } from "../../src/cli/state-file.ts";
 import {
@@ -15,9 +15,6 @@ import {
   writeClusterFile,
   writeThreeNodesFile,
 } from "./support.ts";
-
-// Many processes: a busy machine may take a while.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 const PYTHON = ["python3", "python"].find((name) => spawnSync(name, ["-c", "import pty"]).status === 0);
 if (PYTHON === undefined) console.warn("skipped: the tests of signals need Python 3 for a pseudo-terminal");
@@ -43,7 +40,7 @@ type Step =
 const CTRL_C = "\u0003";
 
 function onTerminal(argv: readonly string[], steps: readonly Step[], term = "dumb"): PtyResult {
-  const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 60 });
+  const plan = JSON.stringify({ argv, cwd: ROOT, steps, timeout: 150 });
   const run = spawnSync(PYTHON ?? "python3", [join(import.meta.dirname, "terminal.py"), plan], {
     encoding: "utf8",
     env: cleanEnvironment({ TERM: term }),

@@ -1,7 +1,7 @@
 // `cluster up --detach` of a cluster that cannot serve: bounded, with a word on what it waits for, and no success.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { leftOut, leftOutRemark, notServing, startWait } from "../../src/cli/launcher/start-wait.ts";
 import {
   collect,
@@ -13,8 +13,6 @@ import {
   upArguments,
   writeClusterFile,
 } from "./support.ts";
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const folder = temporaryFolder();
 const dataDir = join(folder.path, "data");
@@ -34,10 +32,10 @@ afterAll(async () => {
 
 describe("a cluster that does not serve", () => {
   it("ends with 10 after --timeout, says what it waits for, and goes on in the background", async () => {
-    const { code, stdout, stderr } = await ottla([...up, "--timeout", "4s"]);
+    const { code, stdout, stderr } = await ottla([...up, "--timeout", "12s"]);
     expect(stderr).toMatch(/^node 1: waiting/m);
     expect(stderr).toMatch(
-      /^error\[NODE_NOT_READY\]: the cluster does not serve after 4 s: node 1: waiting.*\nhint: /m,
+      /^error\[NODE_NOT_READY\]: the cluster does not serve after 12 s: node 1: waiting.*\nhint: /m,
     );
     expect(stderr).not.toContain("Try");
     expect({ code, stdout }).toEqual({ code: 10, stdout: "" });

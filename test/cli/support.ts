@@ -19,6 +19,8 @@ export const ROOT = resolve(import.meta.dirname, "../..");
 const DIST = resolve(process.env["OTTLA_TEST_DIST"] ?? join(ROOT, "dist"));
 export const MAIN = join(DIST, "cli", "main.js");
 const BUILD_TIMEOUT_MS = 120_000;
+/** Ends what hangs. What has to be quick says so itself: a busy machine takes many times as long for everything. */
+const HANGS_MS = 100_000;
 
 function newestMs(path: string): number {
   const stat = statSync(path);
@@ -64,8 +66,13 @@ export interface RunResult {
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stdoutBytes: Buffer;
+  /** Without the remark on a connection that takes longer than a second, which says something of the machine. */
   readonly stderr: string;
+  /** That remark; mostly empty. */
+  readonly connecting: string;
 }
+
+const CONNECTING = /^(?:waiting for a broker at |\{"_version":1,"remark":"waiting for a broker at ).*\n/gm;
 
 export interface RunOptions {
   readonly input?: string | Uint8Array;
@@ -90,10 +97,10 @@ export function ottla(args: readonly string[], options: RunOptions = {}): Promis
   const child = start(args, options);
   child.stdin?.on("error", () => undefined);
   child.stdin?.end(options.input ?? "");
-  return collect(child, options.timeoutMs ?? 25_000);
+  return collect(child, options.timeoutMs);
 }
 
-export function collect(child: ChildProcess, timeoutMs = 25_000): Promise<RunResult> {
+export function collect(child: ChildProcess, timeoutMs = HANGS_MS): Promise<RunResult> {
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   child.stdout?.on("data", (chunk: Buffer) => void out.push(chunk));
@@ -103,7 +110,9 @@ export function collect(child: ChildProcess, timeoutMs = 25_000): Promise<RunRes
     child.once("close", (code, signal) => {
       clearTimeout(limit);
       const stdoutBytes = Buffer.concat(out);
-      done({ code, signal, stdoutBytes, stdout: stdoutBytes.toString(), stderr: Buffer.concat(err).toString() });
+      const said = Buffer.concat(err).toString();
+      const [stderr, connecting] = [said.replaceAll(CONNECTING, ""), said.match(CONNECTING)?.join("") ?? ""];
+      done({ code, signal, stdoutBytes, stdout: stdoutBytes.toString(), stderr, connecting });
     });
   });
 }
@@ -185,7 +194,7 @@ export async function startTestCluster({
   const dataDir = join(folder.path, "data");
   const file = nodeCount === 1 ? writeClusterFile(folder.path) : writeThreeNodesFile(folder.path);
   const more = nodeCount === 1 ? [] : ["--any-port", "-n", String(nodeCount)];
-  const up = await ottla([...upArguments(folder.path, file), ...more, "--detach", "--json"]);
+  const up = await ottla([...upArguments(folder.path, file), ...more, "--detach", "--timeout", "90s", "--json"]);
   if (up.code !== 0) throw new Error(`cluster up failed with ${up.code}: ${up.stderr}`);
   const nodes = json(up)["nodes"] as { readonly address: string }[];
   const addresses = nodes.map(({ address }) => address.replace("ws://", "")).join(",");
