@@ -127,6 +127,7 @@ function transportAsOttla(thrown: unknown, config: BrokerConfig): OttlaError {
         cause: thrown,
       });
     case "refused":
+    case "busy":
     case "unreachable":
     case "timed-out":
     case "not-ottla":

@@ -197,7 +197,7 @@ class WebSocketTransport implements MessageTransport {
       webSocket.on("error", fail);
       webSocket.once("unexpected-response", (request, response) => {
         // 503 is a broker that is full; anything else answers HTTP but does not speak our protocol.
-        const kind = response.statusCode === FULL.status ? "refused" : "not-ottla";
+        const kind = response.statusCode === FULL.status ? "busy" : "not-ottla";
         reject(new TransportError(kind, address, new Error(`HTTP ${response.statusCode}`)));
         request.destroy();
       });

@@ -50,8 +50,10 @@ export interface Listener {
 
 export class TransportError extends Error {
   override readonly name = "TransportError";
-  readonly kind:
+  readonly kind: /** Nobody listens there. */
     | "refused"
+    /** Who listens there lives, and takes no more connections now. */
+    | "busy"
     | "unreachable"
     | "address-in-use"
     | "address-not-available"

@@ -395,7 +395,7 @@ describe("strangers on the port", () => {
   it("connectionsMax: the next one is refused as busy until one leaves", async () => {
     const ground = await listen({ connectionsMax: 1 });
     const client = await connect(ground.listener.address);
-    expect(await kindOf(createWebSocketTransport().connect(ground.listener.address))).toBe("refused");
+    expect(await kindOf(createWebSocketTransport().connect(ground.listener.address))).toBe("busy");
     expect(ground.dropped[0]).toContain("BUSY");
     client.connection.destroy();
     await until(() => ground.accepted[0]?.closeReason !== undefined, "gone");

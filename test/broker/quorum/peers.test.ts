@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createSimHost } from "../../../scripts/sim-host.ts";
 import { PeerLinks } from "../../../src/broker/quorum/peers.ts";
 import { type ClusterId, type NodeId, uuidFromBytes } from "../../../src/model/ids.ts";
-import type { MessageConnection } from "../../../src/ports/transport.ts";
+import { type MessageConnection, TransportError } from "../../../src/ports/transport.ts";
 import { SimNetwork } from "../../../src/sim/network.ts";
 import { createSimLogger } from "../../../src/sim/sim-ports.ts";
 import { createSimClock, createSimTimers, type Incarnation, SimWorld } from "../../../src/sim/world.ts";
@@ -30,10 +30,15 @@ class Net {
   addresses = new Map<number, readonly string[]>([[2, ["peer:2"]]]);
   readonly events: string[] = [];
   readonly links: PeerLinks;
+  /** Whoever is dialled has as many connections as it takes. */
+  isFull = false;
 
   constructor() {
+    const transport = this.network.messages(this.self);
+    const connect = (address: string) =>
+      this.isFull ? Promise.reject(new TransportError("busy", address)) : transport.connect(address);
     this.links = new PeerLinks({
-      transport: this.network.messages(this.self),
+      transport: { listen: (...args) => transport.listen(...args), connect },
       clock: createSimClock(this.world, this.self),
       timers: createSimTimers(this.world, this.self),
       rng: this.world.fork("links"),
@@ -115,6 +120,19 @@ describe("a peer that is wanted", () => {
     net.kill(peer);
     await net.world.runUntil(() => net.count("refused 2") > before, net.world.nowMs + 100);
     expect(net.events.slice(-3)).toEqual(["connected 2", "lost 2", "refused 2 at peer:2"]);
+  });
+
+  it("D-22: is not told of as gone when it takes no more connections", async () => {
+    const net = new Net();
+    await net.listen("peer:2");
+    net.isFull = true;
+    net.links.want("test", [nodeId(2)]);
+    await net.world.runFor(5_000);
+    expect(net.events).toEqual([]);
+    expect(net.links.faultOf(nodeId(2))).toBe("peer:2: busy");
+    net.isFull = false;
+    await net.world.runFor(1_100);
+    expect(net.events).toEqual(["connected 2"]);
   });
 
   it("is dialled at once after a sign of life", async () => {
