@@ -1,9 +1,7 @@
 // `npm run chaos -- [plan.json] [flags of ottla chaos run]`: builds, and runs it. Flags that it does not have are refused before.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mainScript } from "../src/chaos/build.ts";
 import { flagsOf } from "./flags.ts";
-import { BUILD, runUntilFailure } from "./stages.ts";
+import { BUILD, runInPlace, runUntilFailure } from "./stages.ts";
 
 const usage = `npm run chaos -- [plan.json] [--hour] [--self-test | --no-self-test] [--cell WORKLOAD,FAULT,TARGET] [--seed N] [--out DIR] [--json]
   as ottla chaos run, whose --help says what they mean`;
@@ -25,8 +23,4 @@ if (process.env["OTTLA_TEST_DIST"] === undefined) {
   const built = runUntilFailure([BUILD]);
   if (built !== 0) process.exit(built);
 }
-const run = spawn(process.execPath, [mainScript(), "chaos", "run", ...process.argv.slice(2)], { stdio: "inherit" });
-// The terminal's Ctrl-C comes to both: the run ends in order, and says how.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void run.kill(signal));
-const [exitCode] = (await once(run, "exit")) as [number | null];
-process.exitCode = exitCode ?? 1;
+await runInPlace([mainScript(), "chaos", "run", ...process.argv.slice(2)]);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { faultsOf, unprovenOf } from "../src/bench/failover/judge.ts";
 import { measureFailover } from "../src/bench/failover/measure.ts";
+import { endBySignal, exitCodeOfSignal, onStopSignals, type StopSignal } from "../src/cli/signals.ts";
 import { cutDivergentTail, writeThroughKills } from "./cluster/demo.ts";
 import { countOf, flagsOf, refuse } from "./flags.ts";
 import { BUILD, runUntilFailure } from "./stages.ts";
@@ -27,30 +28,51 @@ if (process.env["OTTLA_TEST_DIST"] === undefined) {
   if (built !== 0) process.exit(built);
 }
 
+const stop = new AbortController();
+let by: StopSignal | undefined;
+onStopSignals({
+  onFirst: (signal) => {
+    by = signal;
+    say("ending all nodes");
+    stop.abort(new Error(`ended by ${signal}`));
+  },
+  onAgain: endBySignal,
+});
+const parts = { say, signal: stop.signal };
+await show().catch((error: unknown) => {
+  if (by === undefined) throw error;
+});
+if (by !== undefined) process.exit(exitCodeOfSignal(by));
+
 function fail(what: string): void {
   console.log(`FAILED: ${what}`);
   process.exitCode = 1;
 }
 
-if (runs.includes("million")) {
-  const report = await writeThroughKills({ lines, rate }, say);
-  console.log(JSON.stringify(report, null, 2));
-  if (report.inputHash === report.outputHash) console.log("sort of input and output: identical");
-  else fail("sort of input and output differ");
+async function show(): Promise<void> {
+  if (runs.includes("million")) {
+    const report = await writeThroughKills({ lines, rate }, parts);
+    console.log(JSON.stringify(report, null, 2));
+    if (report.inputHash === report.outputHash) console.log("sort of input and output: identical");
+    else fail("sort of input and output differ");
+  }
+  if (runs.includes("tail")) {
+    const report = await cutDivergentTail(parts);
+    console.log(JSON.stringify(report, null, 2));
+    if (new Set(report.hashes).size === 1) console.log("the replicas are identical byte for byte");
+    else fail("the replicas differ");
+  }
+  if (runs.includes("rolling")) await roll();
 }
-if (runs.includes("tail")) {
-  const report = await cutDivergentTail(say);
-  console.log(JSON.stringify(report, null, 2));
-  if (new Set(report.hashes).size === 1) console.log("the replicas are identical byte for byte");
-  else fail("the replicas differ");
-}
-if (runs.includes("rolling")) {
+
+async function roll(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "ottla-rolling-"));
-  const load = { recordsPerSecond: 5_000, recordBytes: 100, signal: new AbortController().signal };
-  const { report, failure } = await measureFailover({ plan: [{ kind: "stop", times: 3 }], ...load, directory, say });
+  const load = { recordsPerSecond: 5_000, recordBytes: 100, ...parts };
+  const { report, failure } = await measureFailover({ plan: [{ kind: "stop", times: 3 }], ...load, directory });
+  if (failure === undefined || stop.signal.aborted) rmSync(directory, { recursive: true, force: true });
+  stop.signal.throwIfAborted();
   const { timelines: _, ...figures } = report;
   console.log(JSON.stringify(figures, null, 2));
   if (failure !== undefined) fail(failure.message);
-  else rmSync(directory, { recursive: true, force: true });
   for (const fault of [...faultsOf(report), ...unprovenOf(report)]) fail(fault);
 }

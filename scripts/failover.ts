@@ -1,10 +1,9 @@
 // `npm run failover -- [flags of ottla bench failover]`: builds, and runs it. Flags that make no sense are refused before.
-import { spawnSync } from "node:child_process";
 import { mainScript } from "../src/chaos/build.ts";
 import { failoverPlan } from "../src/cli/commands/bench-failover.ts";
 import { UsageError } from "../src/cli/values.ts";
 import { flagsOf, refuse } from "./flags.ts";
-import { BUILD, runUntilFailure } from "./stages.ts";
+import { BUILD, runInPlace, runUntilFailure } from "./stages.ts";
 
 const usage = `npm run failover -- [--kills N] [--kinds KIND[:N],...] [--rate RECORDS_PER_SECOND] [--record-bytes SIZE] [--dir PATH] [--out FILE.json|FILE.html] [--json]
   as ottla bench failover, whose --help says what they mean`;
@@ -27,7 +26,4 @@ if (process.env["OTTLA_TEST_DIST"] === undefined) {
   const built = runUntilFailure([BUILD]);
   if (built !== 0) process.exit(built);
 }
-const run = spawnSync(process.execPath, [mainScript(), "bench", "failover", ...process.argv.slice(2)], {
-  stdio: ["ignore", "inherit", "inherit"],
-});
-process.exitCode = run.status ?? 1;
+await runInPlace([mainScript(), "bench", "failover", ...process.argv.slice(2)]);

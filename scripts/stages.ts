@@ -1,5 +1,6 @@
-// Runs commands one after the other and says how long each took.
-import { spawnSync } from "node:child_process";
+// Runs commands one after the other and says how long each took, or one in this process's place.
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 
 export interface Stage {
   readonly name: string;
@@ -47,6 +48,15 @@ function runStage({ name, command }: Stage, say: Say): number {
   const how = run.error?.message ?? `exit ${run.status ?? run.signal}`;
   say(`${name}: ${run.status === 0 ? "ok" : `FAILED (${how})`} in ${seconds} s`);
   return run.status ?? 1;
+}
+
+/** A command of the build in this process's place: it is told what signals tell this one, ends in order, and its exit code is this one's. */
+export async function runInPlace(args: readonly string[]): Promise<void> {
+  const run = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"] });
+  // The terminal's Ctrl-C comes to both.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void run.kill(signal));
+  const [exitCode] = (await once(run, "exit")) as [number | null];
+  process.exitCode = exitCode ?? 1;
 }
 
 export const BUILD: Stage = { name: "build", command: ["npm", "run", "-s", "build"] };

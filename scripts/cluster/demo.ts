@@ -9,7 +9,11 @@ import { type Client, connect, type PartitionInfo } from "../../src/index.ts";
 import { sortedHash, writeLines } from "./demo-lines.ts";
 import { type NodeRow, ottla, ottlaJson, spawnOttla } from "./shell.ts";
 
-type Say = (line: string) => void;
+export interface DemoParts {
+  readonly say: (line: string) => void;
+  /** Ends it, with nothing left behind. */
+  readonly signal?: AbortSignal;
+}
 
 const STUCK_MS = 90_000;
 const LOOK_MS = 100;
@@ -117,21 +121,26 @@ export class DemoCluster {
   }
 }
 
-/** Runs with a cluster of its own, which is kept when something goes wrong. */
+/** Runs with a cluster of its own, which is kept when something goes wrong. Its nodes are detached: nobody else ends them. */
 export async function withDemoCluster<Result>(
-  say: Say,
+  { say, signal }: DemoParts,
   work: (cluster: DemoCluster) => Promise<Result>,
 ): Promise<Result> {
   const cluster = new DemoCluster();
+  const aborted = new Promise<never>((_, fail) => {
+    signal?.addEventListener("abort", () => fail(signal.reason as Error));
+  });
+  aborted.catch(() => undefined);
+  const up = cluster.up();
   let isDone = false;
   try {
-    await cluster.up();
-    const result = await work(cluster);
+    const result = await Promise.race([up.then(async () => work(cluster)), aborted]);
     isDone = true;
     return result;
   } finally {
+    await up.catch(() => undefined);
     await cluster.down().catch((error: unknown) => say(String(error)));
-    if (isDone) cluster.remove();
+    if (isDone || signal?.aborted === true) cluster.remove();
     else say(`the cluster's data and logs stay in ${cluster.dataDir}`);
   }
 }
@@ -165,8 +174,9 @@ export interface MillionOptions {
  * Two partitions, so that one of three nodes leads none: the leader is killed, then the controller that leads nothing, then a node that is both.
  * Rejects when a kill came too late to prove anything.
  */
-export function writeThroughKills({ lines, rate }: MillionOptions, say: Say): Promise<MillionReport> {
-  return withDemoCluster(say, async (cluster) => {
+export function writeThroughKills({ lines, rate }: MillionOptions, parts: DemoParts): Promise<MillionReport> {
+  const { say } = parts;
+  return withDemoCluster(parts, async (cluster) => {
     const input = join(cluster.dataDir, "input.txt");
     const output = join(cluster.dataDir, "output.txt");
     await writeLines(input, lines);
@@ -280,8 +290,9 @@ export interface TailReport {
 const TAIL_TOPIC = "tail";
 
 /** The followers sleep while acks=1 is answered, and the leader dies: what only it has is cut off when it is back. */
-export function cutDivergentTail(say: Say): Promise<TailReport> {
-  return withDemoCluster(say, async (cluster) => {
+export function cutDivergentTail(parts: DemoParts): Promise<TailReport> {
+  const { say } = parts;
+  return withDemoCluster(parts, async (cluster) => {
     await cluster.run(["topic", "create", TAIL_TOPIC, "-P", "1", "-R", "3"]);
     await send(cluster, "all", 0, 1_000);
     const [partition] = await cluster.partitions(TAIL_TOPIC);

@@ -8,13 +8,19 @@ const MAIN = join(resolve(process.env["OTTLA_TEST_DIST"] ?? join(ROOT, "dist")),
 /** For a command that is to end by itself soon. */
 const COMMAND_MS = 90_000;
 
-/** Nothing of the machine's own Ottla settings. */
+const running = new Set<ChildProcess>();
+process.on("exit", () => running.forEach((child) => void child.kill("SIGKILL")));
+
+/** Nothing of the machine's own Ottla settings. It ends with this process. */
 export function spawnOttla(
   args: readonly string[],
   stdio: readonly (number | "ignore" | "pipe")[] = ["ignore", "pipe", "pipe"],
 ): ChildProcess {
   const kept = Object.entries(process.env).filter(([name]) => !/^(OTTLA_|NODE_OPTIONS|VITEST)/.test(name));
-  return spawn(process.execPath, [MAIN, ...args], { cwd: ROOT, env: Object.fromEntries(kept), stdio: [...stdio] });
+  const env = Object.fromEntries(kept);
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: ROOT, env, stdio: [...stdio] });
+  running.add(child);
+  return child.once("close", () => running.delete(child));
 }
 
 /** What it said; rejects when it does not end with 0. */

@@ -27,7 +27,7 @@ describe("the demonstration", () => {
   it(`${LINES} acknowledged lines are there exactly once, though a leader, the controller and a node that is both are killed`, {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const [report, lines] = await told((say) => writeThroughKills({ lines: LINES, rate: RATE }, say));
+    const [report, lines] = await told((say) => writeThroughKills({ lines: LINES, rate: RATE }, { say }));
     console.log(JSON.stringify(report));
     expect(report.outputHash, lines).toBe(report.inputHash);
     const [first] = report.kills;
@@ -39,7 +39,7 @@ describe("the demonstration", () => {
   it("a tail that only the dead leader has is cut at the offset that its log names, and replicas end byte for byte the same", {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const [report, lines] = await told((say) => cutDivergentTail(say));
+    const [report, lines] = await told((say) => cutDivergentTail({ say }));
     console.log(JSON.stringify(report));
     expect(new Set(report.hashes).size, lines).toBe(1);
     expect(report.hashes).toHaveLength(3);
