@@ -1,7 +1,7 @@
 // `npm run attack -- [--frames N] [--sequences N] [--seed N] [--only frame:N,sequence:N]`: a real node under damaged requests and senseless sequences of
 // them, through its port. Prints counts of all answers by their code. Exits with 1 when anything happened that must not: see attack.ts.
 // `npm run attack -- --crowd [--rounds N]`: the same node in a crowd, see crowd.ts.
-import { countOf, flagsOf } from "../flags.ts";
+import { countOf, flagsOf, refuse } from "../flags.ts";
 import { BUILD, runUntilFailure } from "../stages.ts";
 import { attack } from "./attack.ts";
 import { crowded } from "./crowd.ts";
@@ -20,6 +20,10 @@ const frames = countOf(usage, "--frames", values.frames);
 const sequences = countOf(usage, "--sequences", values.sequences);
 const rounds = countOf(usage, "--rounds", values.rounds);
 const seed = values.seed === undefined ? 1 + (Date.now() % 2 ** 32) : countOf(usage, "--seed", values.seed);
+const only = values.only?.split(",");
+// A case that is none would be an attack that finds nothing.
+const unknown = only?.find((name) => !/^(frame|sequence):\d+$/.test(name));
+if (unknown !== undefined) refuse(usage, `--only takes frame:N and sequence:N, not ${unknown}`);
 const say = (line: string): void => console.error(line);
 const built = process.env["OTTLA_TEST_DIST"] === undefined ? runUntilFailure([BUILD], say) : 0;
 if (built !== 0) process.exit(built);
@@ -31,7 +35,6 @@ process.exitCode = faults.length === 0 ? 0 : 1;
 
 async function underAttack(): Promise<readonly string[]> {
   say(`attack: seed ${seed}`);
-  const only = values.only?.split(",");
   const report = await attack({ say, seed, frames, sequences, ...(only !== undefined && { only }) });
   for (const [code, count] of Object.entries(report.counts)) console.log(`${code}\t${count}`);
   say(JSON.stringify({ ...report, counts: undefined, faults: undefined }, null, 2));

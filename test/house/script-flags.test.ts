@@ -60,6 +60,7 @@ it.each([...BY_TSX, ...BUILT])("%s --help", async (script) => {
 });
 
 it.each([
+  ["attack/main", "--only=frame:1,frames:2", "--only takes frame:N and sequence:N, not frames:2"],
   ["failover", "--nonsense", "Unknown option '--nonsense'"],
   ["failover", "--kills=many", '--kills takes an integer, 1 to 1000, not "many"'],
   ["failover", "--kinds=kil:3", "--kinds takes kill, "],
