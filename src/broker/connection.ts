@@ -190,9 +190,14 @@ export class ClientConnection {
   }
 
   #charge(account: Account, bytes: number): void {
+    this.#count(account, bytes);
+    account.add(bytes);
+  }
+
+  /** Of what is on the account already. */
+  #count(account: Account, bytes: number): void {
     this.#inFlightBytes += bytes;
     if (account === this.#host.accountant.peers) this.#peerBytes += bytes;
-    account.add(bytes);
   }
 
   #receive(message: Uint8Array): void {
@@ -301,7 +306,7 @@ export class ClientConnection {
 
   #granted(sizeBytes: number): void {
     this.#halfBytes += sizeBytes;
-    this.#inFlightBytes += sizeBytes;
+    this.#count(this.#halfAccount, sizeBytes);
   }
 
   /** What the transport may collect of one message: no more than has room. */
