@@ -126,7 +126,9 @@ export async function readSuperblock(file: FileHandle, checksum: Checksum): Prom
     else if (best === undefined || block.counter > best.counter) best = block;
   }
   if (best !== undefined) return { block: best, passedOver };
-  if (hasMagic) throw new OttlaError("DATA_DAMAGED", `${file.path}: both slots are damaged`);
+  // A file system that lost its blocks shows zeros, or nothing.
+  if (hasMagic || bytes.every((byte) => byte === 0))
+    throw new OttlaError("DATA_DAMAGED", `${file.path}: both slots are damaged`);
   throw new OttlaError("DATA_DIR_FOREIGN", `${file.path} is not a superblock of Ottla`);
 }
 

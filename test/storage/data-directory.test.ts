@@ -156,6 +156,13 @@ test("both slots of a new superblock are good; two damaged ones are damage", asy
     bytes.fill(0xaa, 4096 + 50, 4096 + 60);
   });
   await refused(files, "DATA_DAMAGED");
+  for (const bytes of [new Uint8Array(), new Uint8Array(8192)]) {
+    const handle = await files.open(SUPERBLOCK, "write");
+    await handle.truncate(0);
+    await handle.write(0, [bytes]);
+    await handle.close();
+    await expect(openStore(new MemoryFiles(files.image))).rejects.toMatchObject({ code: "DATA_DAMAGED" });
+  }
 });
 
 test("D-31: a newer superblock, image, journal or partition.metadata is refused by its name and version", async () => {
