@@ -87,4 +87,6 @@ process.on("message", (message: ToNode) => {
 });
 process.on("disconnect", () => node.stop());
 onStopSignals({ onFirst: () => node.stop(), onAgain: endBySignal });
-tell({ kind: "hello" });
+// A launcher that ended while this file was loaded: nobody has heard of that, and nobody will.
+if (process.connected) tell({ kind: "hello" });
+else node.stop();

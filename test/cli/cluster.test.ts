@@ -3,16 +3,17 @@ import { createServer } from "node:net";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { askReadiness } from "../../src/cli/cluster/readiness.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
-import { isAlive } from "../../src/cli/process-identity.ts";
+import { identify, isAlive } from "../../src/cli/process-identity.ts";
 import { readState, writeState } from "../../src/cli/state-file.ts";
 import {
   collect,
   ensureBuilt,
   json,
+  MAIN,
   ottla,
   outputMatching,
   SMALL_NODE,
@@ -145,6 +146,18 @@ describe("cluster up --detach", () => {
     process.kill(launcher.pid, "SIGKILL");
     await expect.poll(() => nodes.filter((node) => isAlive(node.process)).length).toBe(0);
     expect((await ottla(["cluster", "status", "--data-dir", dataDir()])).code).toBe(10);
+  });
+
+  it("a node ends also when its launcher is killed while it loads", async () => {
+    const entry = JSON.stringify(join(dirname(MAIN), "node-process.js"));
+    // Killed in the moment after it has written down whose parent it is.
+    const script = `const { fork } = require("node:child_process");
+      const child = fork(${entry}, [], { detached: true, stdio: ["ignore", "ignore", "ignore", "ipc"] });
+      process.stdout.write(String(child.pid), () => process.kill(process.pid, "SIGKILL"));`;
+    const { stdout } = spawnSync(process.execPath, ["-e", script], { encoding: "utf8" });
+    const node = identify(Number(stdout));
+    expect(isAlive(node)).toBe(true);
+    await expect.poll(() => isAlive(node), { timeout: 15_000 }).toBe(false);
   });
 });
 
