@@ -30,13 +30,17 @@ const givenBootstrap = (flags: GlobalFlags) =>
 /** The person says which brokers; else it is the cluster that runs here. */
 export const isNamed = (flags: GlobalFlags) => givenBootstrap(flags) !== undefined;
 
-export function bootstrapOf(flags: GlobalFlags): string[] {
-  return parseBootstrap(givenBootstrap(flags) ?? localAddresses() ?? DEFAULT_BOOTSTRAP);
+/** `dataDir`: of a local cluster that is asked where none is named. */
+export function bootstrapOf(
+  flags: GlobalFlags,
+  dataDir = resolve(process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR),
+): string[] {
+  return parseBootstrap(givenBootstrap(flags) ?? localAddresses(dataDir) ?? DEFAULT_BOOTSTRAP);
 }
 
-/** All nodes of the cluster that runs from ./ottla-data, so that commands work while one of them is killed. */
-function localAddresses(): string | undefined {
-  const state = liveState(resolve(process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR));
+/** All nodes of the cluster that runs from there, so that commands work while one of them is killed. */
+function localAddresses(dataDir: string): string | undefined {
+  const state = liveState(dataDir);
   return state?.nodes.map(({ address }) => address).join(",");
 }
 

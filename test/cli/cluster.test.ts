@@ -61,7 +61,7 @@ describe("cluster up --detach", () => {
       nodes: [{ nodeId: 1, state: "running" }],
     });
 
-    const health = await ottla(["cluster", "health", "-b", address, "--wait", "--timeout", "30s", "--json"]);
+    const health = await ottla(["cluster", "health", "--data-dir", dataDir(), "--wait", "--timeout", "30s", "--json"]);
     expect(health.code, health.stderr).toBe(0);
     expect(json(health)).toMatchObject({ isHealthy: true, condition: "healthy", brokers: 1, problems: [] });
 

@@ -72,7 +72,7 @@ describe("nodes that are left out", () => {
     own.remove();
     expect(leftOutRemark([2])).toMatch(/^node 2 of an earlier start is not started/);
     expect(notServing("/d", 30, "", [2, 3]).hint).toMatch(/cluster down.*then cluster up with nodes 2, 3 too/);
-    expect(notServing("/d", 30, "", []).hint).toMatch(/ottla cluster health/);
+    expect(notServing("/d", 30, "", []).hint).toMatch(/ottla cluster health --data-dir \/d /);
   });
 
   it("the time is up when it is, and not after the end", async () => {

@@ -14,9 +14,9 @@ import type { Output } from "../output.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
 import { liveState } from "../state-file.ts";
 import { counted, UsageError } from "../values.ts";
-import { directoryOf } from "./cluster-target.ts";
+import { type DirectoryFlags, directoryOf } from "./cluster-target.ts";
 
-export interface HealthFlags {
+export interface HealthFlags extends DirectoryFlags {
   readonly wait?: boolean;
   readonly watch?: boolean;
 }
@@ -35,8 +35,8 @@ const isGood = ({ diagnosis }: Health) => diagnosis.condition === "healthy";
 export async function clusterHealth(invocation: Invocation<HealthFlags>): Promise<number> {
   const { flags, output } = invocation;
   if (flags.wait === true && flags.watch === true) throw new UsageError("--wait and --watch exclude each other");
-  const addresses = bootstrapOf(flags);
-  const dataDir = directoryOf({});
+  const dataDir = directoryOf(flags);
+  const addresses = bootstrapOf(flags, dataDir);
   const observer = new ClusterObserver();
   const ask = async (timeoutMs: number): Promise<Health> => {
     // Where the launcher's own addresses are asked, it is known which node each is, also of one that answers nothing.

@@ -80,7 +80,7 @@ export function notServing(dataDir: string, seconds: number, lastWait: string, m
   const down = `${ottlaCommand()} cluster down${flag}`;
   const hint =
     missing.length === 0
-      ? `ottla cluster health says what is missing; ${down} stops it`
+      ? `ottla cluster health${flag} says what is missing; ${down} stops it`
       : `${down}, then cluster up with ${nodesText(missing)} too (more with -n, or the file that they came from)`;
   const why = lastWait === "" ? "" : `: ${lastWait}`;
   const message = `the cluster does not serve after ${seconds} s${why}; it goes on trying in the background`;

@@ -75,6 +75,7 @@ function addSeeing(cluster: Command, act: Act): void {
     .description("ask every node whether all is well, and what to do when not; exit 10 when not, 3 when none answers")
     .option("-w, --wait", "wait until healthy, at most --timeout (10s)")
     .option("--watch", "tell each change until Ctrl-C")
+    .option(DATA_DIR, `${DATA_DIR_ABOUT}; without --bootstrap`)
     .addHelpText(
       "after",
       examples(
