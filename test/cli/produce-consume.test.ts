@@ -1,4 +1,5 @@
 // The whole way of a file: into a topic and out again, byte for byte, and everything that can be wrong on the way.
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Client, connect } from "../../src/index.ts";
 import { collect, json, outputMatching, start, startTestCluster, type TestCluster } from "./support.ts";
@@ -273,6 +274,22 @@ describe("pipes and signals", () => {
     const { code, stderr } = await done;
     expect(stderr).toContain("2 records acknowledged of 2 read");
     expect(code).toBe(130);
+  });
+
+  it("--rate holds also after a pause of the input", async () => {
+    const topic = await create("paced");
+    const child = start(["produce", topic, "--rate", "200"], { env: { OTTLA_BOOTSTRAP: cluster.address } });
+    const done = collect(child);
+    child.stdin?.write("one\n");
+    await expect
+      .poll(async () => (await cluster.run(["consume", topic, "-e", "-q"])).stdout, { timeout: 8000 })
+      .toBe("one\n");
+    await delay(1500);
+    const startedMs = performance.now();
+    child.stdin?.end("x\n".repeat(300));
+    expect((await done).code).toBe(0);
+    // 1500 ms, but for the quarter of a second that may be made up for.
+    expect(performance.now() - startedMs).toBeGreaterThan(1150);
   });
 
   it("the topic is deleted under produce: the summary, and exit 4", async () => {

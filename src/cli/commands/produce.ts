@@ -37,6 +37,8 @@ const FAILURE_GRACE_MS = 5000;
 /** For all that is asked after the last record of acks 0. */
 const SENT_LOOK_MS = 3_000;
 const PACE_MS = 50;
+/** Of --rate: what a busy machine held back so long is still sent at once. */
+const CATCH_UP_MS = 250;
 /** Far more than is ever in flight to one broker; what waits beyond that makes nothing faster. */
 const BUFFER_BYTES = 16 * 1024 * 1024;
 
@@ -198,8 +200,8 @@ type FeedEnd =
 /** Reads stdin to its end, to a signal, or to the first error after which nothing more can be sent. */
 class Feed {
   readonly #parts: FeedParts;
-  #sent = 0;
-  readonly #startedMs = performance.now();
+  /** When the next record is due at the rate that was asked for. */
+  #dueMs = 0;
 
   constructor(parts: FeedParts) {
     this.#parts = parts;
@@ -251,7 +253,6 @@ class Feed {
     if (rate !== undefined) maker.stamp(Date.now());
     try {
       const wait = producer.enqueue(topic, maker.make(line));
-      this.#sent++;
       tally.read(line.length);
       if (rate === undefined) return wait;
       return wait === undefined ? this.#pace(rate) : wait.then(() => this.#pace(rate));
@@ -264,9 +265,11 @@ class Feed {
     }
   }
 
-  /** Waits when more was sent than the rate allows by now. */
+  /** Waits when more was sent than the rate allows by now. What a pause of the input left unused is not made up for. */
   #pace(rate: number): Promise<void> | undefined {
-    const aheadMs = (this.#sent / rate) * 1000 - (performance.now() - this.#startedMs);
+    const nowMs = performance.now();
+    this.#dueMs = Math.max(this.#dueMs, nowMs - CATCH_UP_MS) + 1000 / rate;
+    const aheadMs = this.#dueMs - nowMs;
     return aheadMs < PACE_MS ? undefined : delay(aheadMs);
   }
 }
