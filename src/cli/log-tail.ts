@@ -3,7 +3,9 @@ import { closeSync, copyFileSync, existsSync, fstatSync, openSync, readSync, sta
 import { dirname, join } from "node:path";
 import { unusable } from "./data-dir.ts";
 
-const TAIL_BYTES = 16 * 1024;
+const TAIL_BYTES_MIN = 16 * 1024;
+/** Read for each line that is asked for; most are a quarter as long. */
+const LINE_BYTES = 1024;
 const LINE_CHARS_MAX = 200;
 
 /** Beside a node's log: what its process says outside of it, such as the last words of V8. Begun anew by each start. */
@@ -36,13 +38,13 @@ export interface LogTail {
   readonly endByte: number;
 }
 
-/** The last lines as they are in the file, at most so many as its last 16 KiB (64 KiB for more than 100) hold. */
+/** The last lines as they are in the file, at most so many as its last KiB for each of them hold. */
 export function tailOf(file: string, count: number): LogTail {
   if (!existsSync(file)) return { lines: [], endByte: 0 };
   const fd = openSync(file, "r");
   try {
     const sizeBytes = fstatSync(fd).size;
-    const tail = Buffer.alloc(Math.min(sizeBytes, TAIL_BYTES * (count > 100 ? 4 : 1)));
+    const tail = Buffer.alloc(Math.min(sizeBytes, Math.max(TAIL_BYTES_MIN, count * LINE_BYTES)));
     readSync(fd, tail, 0, tail.length, sizeBytes - tail.length);
     const text = tail.toString("utf8");
     // What follows the last line feed is a line that is being written.

@@ -36,6 +36,12 @@ describe("the end of a log", () => {
     expect(lines.slice(-tail.length)).toEqual(tail);
   });
 
+  it("is all the lines that were asked for, of the length that lines have", () => {
+    const lines = Array.from({ length: 2000 }, (_, index) => `{"event":"e","index":${index},"x":"${"x".repeat(250)}"}`);
+    writeFileSync(file, `${lines.join("\n")}\n`);
+    for (const count of [100, 1000]) expect(tailOf(file, count).lines).toEqual(lines.slice(-count));
+  });
+
   it("is clipped for a person", () => {
     writeFileSync(file, `${"x".repeat(500)}\n`);
     expect(lastLogLines(file, 1)).toEqual([`${"x".repeat(197)}...`]);
