@@ -1,5 +1,5 @@
 // Small jobs on whole files.
-import type { FileHandle, Files, OpenMode } from "../ports/files.ts";
+import type { DirectoryEntry, FileHandle, Files, OpenMode } from "../ports/files.ts";
 import { isDiskFailure, isNotFound } from "./faults.ts";
 
 /** Opens, works, closes. A failure of the disk is told at once: the process has to stop within 100 ms (invariant 42), and a close may take longer. */
@@ -61,6 +61,16 @@ export async function orMark(work: Promise<void>, mark: () => void): Promise<voi
     await work;
   } catch (thrown) {
     mark();
+    throw thrown;
+  }
+}
+
+/** Of a directory that may not be there. */
+export async function listOrEmpty(files: Files, directory: string): Promise<readonly DirectoryEntry[]> {
+  try {
+    return await files.list(directory);
+  } catch (thrown) {
+    if (isNotFound(thrown)) return [];
     throw thrown;
   }
 }

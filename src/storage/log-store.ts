@@ -1,12 +1,12 @@
 // Opening a data directory: lock it, refuse what is not this node's (touching nothing), recover, and only then serve.
 import { OttlaError } from "../model/errors.ts";
 import { UUID_BYTES, type Uuid, uuidFromBytes } from "../model/ids.ts";
-import { type DirectoryEntry, FileError, type FileHandle } from "../ports/files.ts";
-import { datasync, isNoSpace, isNotFound, openingFailure, syncDirectory } from "./faults.ts";
+import { FileError, type FileHandle } from "../ports/files.ts";
+import { datasync, isNoSpace, openingFailure, syncDirectory } from "./faults.ts";
 import { CHECKPOINT_DIR, JOURNAL_DIR, join, RESERVE, SUPERBLOCK } from "./paths.ts";
 import type { JournalFile } from "./journal.ts";
 import { commitState, recover } from "./recovery.ts";
-import { emptyFile, orClose, unlinkIfThere, withFile } from "./file-work.ts";
+import { emptyFile, listOrEmpty, orClose, unlinkIfThere, withFile } from "./file-work.ts";
 import { LogStoreImpl } from "./store.ts";
 import {
   encodeSuperblock,
@@ -69,7 +69,7 @@ async function openOnce(deps: StorageDeps, config: StorageConfig): Promise<LogSt
 
 /** What the directory is, without touching it: the superblock, or undefined when it is empty or was never finished. */
 async function inspect(deps: StorageDeps, config: StorageConfig): Promise<FoundSuperblock | undefined> {
-  const entries = await listOrEmpty(deps, config.directory);
+  const entries = await listOrEmpty(deps.files, config.directory);
   if (!entries.some((entry) => entry.name === SUPERBLOCK)) {
     const foreign = entries.find((entry) => !OWN_NAMES.has(entry.name) && !isLockName(entry.name));
     if (foreign === undefined) return undefined;
@@ -98,15 +98,6 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<FoundS
     );
   }
   return found;
-}
-
-async function listOrEmpty(deps: StorageDeps, directory: string): Promise<readonly DirectoryEntry[]> {
-  try {
-    return await deps.files.list(directory);
-  } catch (thrown) {
-    if (isNotFound(thrown)) return [];
-    throw thrown;
-  }
 }
 
 interface Opened {

@@ -79,6 +79,8 @@ export async function recover(
     { files: store.deps.files, checksum: store.checksum, mode: "write" },
     { root, image, directoryId: superblock.directoryId },
   );
+  // Journals that are gone with their directory are damage of the logs, too, and the next one needs it.
+  if (survey.files.length === 0) await store.deps.files.makeDirectory(join(root, JOURNAL_DIR));
   const live = await replay(store, survey);
   for (const { log } of live.values()) log.mark.settle(log);
   await finishProducers(store, live);

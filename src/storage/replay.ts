@@ -6,7 +6,7 @@ import { utf8Decode } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { FileHandle, Files } from "../ports/files.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import { orClose } from "./file-work.ts";
+import { listOrEmpty, orClose } from "./file-work.ts";
 import { ByteReader, readChecked } from "./format.ts";
 import { type Image, type LogImage, readSpec } from "./image.ts";
 import { KIND, type JournalRecord } from "./journal-record.ts";
@@ -176,7 +176,7 @@ async function openJournal(
 ): Promise<{ handle: FileHandle; header: JournalHeader | undefined } | undefined> {
   const name = journalName(options.generation);
   const directory = join(options.root, JOURNAL_DIR);
-  if (!(await deps.files.list(directory)).some((entry) => entry.name === name)) return undefined;
+  if (!(await listOrEmpty(deps.files, directory)).some((entry) => entry.name === name)) return undefined;
   const handle = await deps.files.open(join(directory, name), deps.mode);
   return { handle, header: await orClose(handle, () => readJournalHeader(handle, deps.checksum)) };
 }

@@ -247,6 +247,15 @@ test("D-11: a later journal whose header rots is damage: it had one before it ha
   expect(again.store.find(log.topicId, log.partition)?.damage?.reason).toContain("0000000002.journal has no header");
 });
 
+test("D-11: a directory of journals that is missing is damage of the logs, as one that is empty is, and no failure of the disk", async () => {
+  const { files, log } = await killed(3);
+  for (const { name } of await files.list("/data/journal")) await files.unlink(`/data/journal/${name}`);
+  await files.removeDirectory("/data/journal");
+  const { store } = await opened(files);
+  expect(store.find(log.topicId, log.partition)?.damage?.reason).toContain("0000000001.journal is missing");
+  await store.close();
+});
+
 /** A closed store of some segments. */
 async function closed() {
   const files = new MemoryFiles();
