@@ -41,7 +41,7 @@ for (const kind of ["tmpfs", "loop"] as const) {
   const isPossible = canMount(kind);
   if (!isPossible) console.warn(`NOT RUN: a full disk on ${kind}: no right to mount one`);
   describe.skipIf(!isPossible)(`a full ${kind === "tmpfs" ? "tmpfs" : "ext4"}`, () => {
-    it(`T14: is left as if nothing had been, ${CYCLES} times`, { timeout: 120_000 + CYCLES * 30_000 }, async () => {
+    it(`T14: is left as if nothing had been, ${CYCLES} times`, { timeout: 300_000 + CYCLES * 30_000 }, async () => {
       world = await DiskWorld.open({ mount: { kind, sizeBytes: 96 * MiB }, settings: SETTINGS });
       const { node, client } = world;
       const rng = createRng(7).fork(kind);
@@ -55,8 +55,10 @@ for (const kind of ["tmpfs", "loop"] as const) {
         const free = fillDisk(node.dataDir);
         await until(async () => {
           const became = await load.probe(REFUSED_MS);
-          if (typeof became === "object") reasons.add(became.refused.replaceAll(/\d+/g, "n"));
-          return typeof became === "object";
+          if (typeof became !== "object") return false;
+          reasons.add(became.refused.replaceAll(/\d+/g, "n"));
+          // A machine that stands still for so long lets it time out before the node was even asked.
+          return became.refused.includes("free space is below");
         }, "produce is refused");
         expect(await load.readSome(50)).toBe(50);
         if (previous !== undefined && cycle % DELETE_EVERY === 0) {
@@ -76,7 +78,7 @@ for (const kind of ["tmpfs", "loop"] as const) {
       const worst = Math.max(...backMs);
       console.log(`${kind}: ${CYCLES} cycles, ${records} records, back after ${Math.round(worst)} ms at most`);
       expect(reasons.size).toBeGreaterThan(0);
-      for (const reason of reasons) expect(reason).toMatch(/not acknowledged within n ms: free space is below/);
+      for (const reason of reasons) expect(reason).toMatch(/not acknowledged within n ms(: free space is below|$)/);
       expect(worst).toBeLessThanOrEqual(BACK_MS_MAX);
     });
   });

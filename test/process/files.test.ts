@@ -266,7 +266,7 @@ describe("ends", () => {
     });
     const acknowledged = async () => linesOf(await consume(topic)).length;
     const interrupted = expect
-      .poll(acknowledged, { timeout: 10_000 })
+      .poll(acknowledged)
       .toBeGreaterThan(1000)
       .then(() => child.kill("SIGINT"));
     while (!isOver) {
@@ -295,7 +295,7 @@ describe("ends", () => {
     const child = start(["produce", topic, "--rate", "100"], { env: { OTTLA_BOOTSTRAP: node.address } });
     const done = collect(child);
     child.stdin?.write("x\n".repeat(10_000));
-    await expect.poll(async () => linesOf(await consume(topic)).length, { timeout: 10_000 }).toBeGreaterThan(50);
+    await expect.poll(async () => linesOf(await consume(topic)).length).toBeGreaterThan(50);
     const ended = outputMatching(child, "stderr", /(\d+) records acknowledged of (\d+) read.*\((\d+) records\/s/);
     child.kill("SIGINT");
     const [, acknowledged, read, rate] = (await ended).map(Number);

@@ -19,7 +19,7 @@ afterEach(() => world.end());
 
 describe("kill -9 while the node starts", () => {
   it("keeps what was acknowledged when recovery itself is killed, again and again", {
-    timeout: 60_000 + START_KILLS * 20_000,
+    timeout: 300_000 + START_KILLS * 40_000,
   }, async () => {
     // A long journal without checkpoints: there is something to recover.
     world = await KillWorld.start("recovery", ["journal.bytes=16MiB", "checkpoint.interval.ms=60s"]);
@@ -32,7 +32,8 @@ describe("kill -9 while the node starts", () => {
       const stop = new AbortController();
       const done = Promise.all(loads.map((load) => load.run(stop.signal)));
       await world.killInMidStream();
-      for (let kill = 0; kill < START_KILLS; kill++) {
+      // On until one hit: what takes its time between two kills is as much this process as the node.
+      for (let kill = 0; kill < START_KILLS || (killedInRecovery === 0 && kill < 4 * START_KILLS); kill++) {
         const child = world.node.spawn();
         if (kill % 2 === 1) await outputMatching(child, "stderr", /node_starting/);
         await delay(kill % 2 === 1 ? rng.below(RECOVERY_MS) : 50 + rng.below(250));
@@ -45,7 +46,7 @@ describe("kill -9 while the node starts", () => {
       await done;
       await world.audit();
     }
-    console.log(`${killedInRecovery} of ${2 * START_KILLS} kills between the beginning of the start and its end`);
+    console.log(`${killedInRecovery} kills between the beginning of the start and its end`);
     expect(killedInRecovery).toBeGreaterThan(0);
     expect(ledger.refusals).toEqual([]);
     world.expectAlarms();
@@ -53,7 +54,7 @@ describe("kill -9 while the node starts", () => {
 });
 
 describe("kill -9 under `ottla produce`", () => {
-  it("its summary tells the truth, and nothing is there twice", { timeout: 60_000 }, async () => {
+  it("its summary tells the truth, and nothing is there twice", async () => {
     world = await KillWorld.start("lines");
     const { client, rng } = world;
     for (const [index, acks] of ["all", "1"].entries()) {
@@ -61,11 +62,11 @@ describe("kill -9 under `ottla produce`", () => {
       const child = start(["produce", topic, "--acks", acks, "-z", index === 0 ? "none" : "lz4", "--json"], {
         env: { OTTLA_BOOTSTRAP: world.node.address },
       });
-      const done = collect(child, 50_000);
+      const done = collect(child);
       const lines = await feed(child, {
         rng,
         restart: async () => {
-          await expect.poll(async () => endOf(client, topic), { timeout: 10_000 }).toBeGreaterThan(0);
+          await expect.poll(async () => endOf(client, topic)).toBeGreaterThan(0);
           await world.node.killAfter(rng.below(40));
           await world.node.start();
         },
@@ -117,7 +118,7 @@ async function feed(
 }
 
 describe("a stop in order", () => {
-  it("loses nothing, refuses nothing without saying so, and starts again", { timeout: 60_000 }, async () => {
+  it("loses nothing, refuses nothing without saying so, and starts again", async () => {
     world = await KillWorld.start("stops");
     const { client, ledger, rng } = world;
     const load = new Load(ledger, client, { acks: 1, rng });
