@@ -1,4 +1,4 @@
-// Each alarm of an attack, and of a crowd, goes off when what it is there for happens.
+// Each alarm of an attack, and of a crowd, goes off when what it is there for happens. That of a crowd's latency is in crowd.test.ts: a ratio of times.
 import { beforeAll, describe, expect, it } from "vitest";
 import { attack } from "../../scripts/attack/attack.ts";
 import { crowded } from "../../scripts/attack/crowd.ts";
@@ -18,12 +18,12 @@ describe("each alarm goes off: of an attack", () => {
     [
       "a wait, memory, and files once the node has stopped",
       {
-        hang: /^hang: a bystander waited \d{4} ms/,
+        hang: /^hang: a bystander waited \d{4,} ms/,
         leak: /^growth: \d+ MiB after the warm-up, \d+ MiB at the end/,
         rot: /^ottla log verify ended with/,
       },
     ],
-  ])("%s", { timeout: 120_000 }, async (_, planted) => {
+  ])("%s", async (_, planted) => {
     const { faults } = await attack({ seed: SEED, frames: 600, sequences: 5, plants: Object.keys(planted) as Plant[] });
     for (const alarm of Object.values(planted)) expect(faults).toContainEqual(expect.stringMatching(alarm));
   });
@@ -33,9 +33,7 @@ describe("each alarm goes off: of a crowd", () => {
   it.each<[Plant, number, RegExp]>([
     ["leak", 200, /^memory: /],
     ["hoard", 200, /^heap: \d+ MiB, 160 are allowed/],
-    // As many as it takes for what they ask to last: each message costs the node 4 ms.
-    ["lag", 120, /^latency: the p99 of another client is [\d.]+ times what it is alone/],
-  ])("%s by %d", { timeout: 120_000 }, async (plant, slow, alarm) => {
+  ])("%s by %d", async (plant, slow, alarm) => {
     const { faults } = await crowded({ slow, idle: 10, rounds: 1, roundMs: 1_000, plant });
     expect(faults).toContainEqual(expect.stringMatching(alarm));
   });

@@ -9,7 +9,7 @@ import { AFTER_SHARE, cutDivergentTail, writeThroughKills } from "../../scripts/
 import { ensureBuilt } from "../cli/support.ts";
 
 const LINES = Number(process.env["OTTLA_DEMO_LINES"] ?? 1_000_000);
-const RATE = Number(process.env["OTTLA_DEMO_RATE"] ?? 40_000);
+const RATE = Number(process.env["OTTLA_DEMO_RATE"] ?? 25_000);
 const TIMEOUT_MS = 600_000;
 
 beforeAll(ensureBuilt);

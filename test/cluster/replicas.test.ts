@@ -1,5 +1,5 @@
 // Three real processes by `cluster up`, partitions of three replicas: one node is paused, stopped in order, killed while it leads a third of 600
-// partitions. What the clients meet is measured and told; limits are wide, since other tests run at the same time.
+// partitions. What the clients meet is measured and told.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LocalCluster } from "../../scripts/cluster/local-cluster.ts";
 import { type Client, connect, type OttlaError, type PartitionInfo } from "../../src/index.ts";
