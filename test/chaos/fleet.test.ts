@@ -28,16 +28,16 @@ function fleetOf(program: readonly string[]): Fleet {
 /** As a client does: it ends when it is told to. */
 const OBEDIENT = [process.execPath, "-e", 'process.once("message", () => process.exit(0))'];
 
-describe("a fleet", { timeout: 20_000 }, () => {
+describe("a fleet", () => {
   it("names a client that ends by itself, also where that calls it a good end", async () => {
     const fleet = fleetOf(["sh", "-c", "exit 0"]);
-    await expect.poll(() => fleet.bugs, { timeout: 10_000 }).toEqual(["reader-1: ended by itself: {}"]);
+    await expect.poll(() => fleet.bugs).toEqual(["reader-1: ended by itself: {}"]);
     await fleet.stop();
   });
 
   it("names one that ends with an error", async () => {
     const fleet = fleetOf(["sh", "-c", "exit 3"]);
-    await expect.poll(() => fleet.bugs, { timeout: 10_000 }).toEqual(["reader-1: reader-1 ended with 3"]);
+    await expect.poll(() => fleet.bugs).toEqual(["reader-1: reader-1 ended with 3"]);
     await fleet.stop();
   });
 

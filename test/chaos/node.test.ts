@@ -34,7 +34,7 @@ function nodeThat(script: string): RealNode {
   });
 }
 
-describe("an exit", { timeout: 20_000 }, () => {
+describe("an exit", () => {
   it.each([
     ["0", "trap 'exit 0' TERM", true],
     ["an error", "trap 'exit 70' TERM", false],

@@ -24,8 +24,6 @@ vi.mock(import("../../src/platform/package-files.ts"), async (original) => ({
   entryPoint: () => standIn.path,
 }));
 
-vi.setConfig({ testTimeout: 15_000, hookTimeout: 15_000 });
-
 let folder = temporaryFolder();
 const dataDir = () => join(folder.path, "data");
 const notes: string[] = [];

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readState } from "../../src/cli/state-file.ts";
 import {
   cleanEnvironment,
@@ -15,8 +15,6 @@ import {
   upArguments,
   writeClusterFile,
 } from "./support.ts";
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 let folder = temporaryFolder();
 const dataDir = () => join(folder.path, "data");
@@ -57,7 +55,7 @@ describe("cluster up", () => {
 
   it("goes on where its output goes to a full disk; a consume there fails in one line", async () => {
     const launcher = startOnFull(up());
-    const ended = collect(launcher, 50_000);
+    const ended = collect(launcher);
     await outputMatching(launcher, "stderr", /ready in/);
     const run = (...args: readonly string[]) => ottla(args, { env: { OTTLA_DATA_DIR: dataDir() }, input: "x\n" });
     expect((await run("topic", "create", "t", "-P", "1")).code).toBe(0);
@@ -73,7 +71,7 @@ describe("cluster up", () => {
 
   it("stops in order when nobody reads its output any more", async () => {
     const launcher = spawn(process.execPath, [MAIN, ...up()], { env: cleanEnvironment() });
-    const ended = collect(launcher, 50_000);
+    const ended = collect(launcher);
     await outputMatching(launcher, "stdout", /"event":"ready"/);
     launcher.stdout.destroy();
     await ottla(["topic", "create", "t"], { env: { OTTLA_DATA_DIR: dataDir() } });

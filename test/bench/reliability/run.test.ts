@@ -49,7 +49,7 @@ describe("ottla bench reliability", () => {
       const stop = new AbortController();
       const ended = run("leader-killed", { keepIn, signal: stop.signal });
       try {
-        await expect.poll(() => processesIn(keepIn).length, { timeout: 60_000 }).toBeGreaterThan(0);
+        await expect.poll(() => processesIn(keepIn).length, { timeout: 120_000 }).toBeGreaterThan(0);
         stop.abort(new Error("ended"));
         expect((await ended).cells).toEqual([]);
         expect(processesIn(keepIn)).toEqual([]);
