@@ -8,7 +8,7 @@ import { copyOf, plant, runTool } from "./tree.ts";
 
 const CONFIGS = ["package.json", "tsconfig.json", "tsconfig.base.json", "tsconfig.core.json", "tsconfig.test.json"];
 /** Tools are started as processes here; on a loaded machine that takes its time. */
-const SLOW_MS = 120_000;
+const SLOW_MS = 300_000;
 const copies: string[] = [];
 
 function freshCopy(paths: readonly string[]): string {
