@@ -25,8 +25,8 @@ export interface KindReport {
   readonly maxMs: number;
   readonly p90Ms: number;
   readonly medianMs: number;
-  /** Of the quiet runs. */
-  readonly returnMaxMs: number;
+  /** Of the quiet runs; null: there was none, so it is not known. */
+  readonly returnMaxMs: number | null;
   readonly isWithin: boolean;
 }
 
@@ -59,11 +59,12 @@ export function kindReport(kind: Kind, runs: readonly FailoverRun[]): KindReport
   const maxMs = sorted.at(-1) ?? Infinity;
   const p90Ms = sorted[Math.ceil(sorted.length * 0.9) - 1] ?? Infinity;
   const medianMs = sorted[Math.ceil(sorted.length / 2) - 1] ?? Infinity;
-  const returnMaxMs = Math.max(0, ...quiet.map(({ returnGapMs }) => returnGapMs));
+  const returnMaxMs = quiet.length === 0 ? null : Math.max(...quiet.map(({ returnGapMs }) => returnGapMs));
   const limit = FAILOVER_LIMITS[kind];
   const isProven = kind !== "stop" || quiet.length > 0;
   const isWithin =
-    !isProven || (maxMs <= limit.maxMs && p90Ms <= (limit.p90Ms ?? Infinity) && returnMaxMs <= returnLimitMs(kind));
+    !isProven ||
+    (maxMs <= limit.maxMs && p90Ms <= (limit.p90Ms ?? Infinity) && (returnMaxMs ?? 0) <= returnLimitMs(kind));
   return { kind, runs, quietRuns: quiet.length, maxMs, p90Ms, medianMs, returnMaxMs, isWithin };
 }
 
@@ -74,7 +75,7 @@ export function faultsOf({ kinds, load, clientErrors }: FailoverReport): string[
     .map(({ kind, maxMs, p90Ms, returnMaxMs }) => {
       const limit = FAILOVER_LIMITS[kind];
       const p90 = limit.p90Ms === undefined ? "" : `, p90 ${limit.p90Ms}`;
-      return `${kind}: max ${maxMs} ms, p90 ${p90Ms} ms, coming back ${returnMaxMs} ms; allowed: ${limit.maxMs}${p90}, ${returnLimitMs(kind)}`;
+      return `${kind}: max ${maxMs} ms, p90 ${p90Ms} ms, coming back ${returnMaxMs === null ? "not known" : `${returnMaxMs} ms`}; allowed: ${limit.maxMs}${p90}, ${returnLimitMs(kind)}`;
     });
   const isLow = load.recordsPerSecond < load.wanted * LOAD_SHARE;
   const low = isLow ? [`the load was ${load.recordsPerSecond} records/s in place of ${load.wanted}`] : [];

@@ -128,7 +128,9 @@ const HEADERS = ["KIND", "TIMES", "MEDIAN", "P90", "MAX", "ALLOWED", "BACK", "AL
 function tableOf({ kinds, notRun }: FailoverReport) {
   const rows = kinds.map(({ kind, runs, medianMs, p90Ms, maxMs, returnMaxMs, isWithin }) => [
     kind,
-    ...[runs.length, medianMs, p90Ms, maxMs, FAILOVER_LIMITS[kind].maxMs, returnMaxMs, returnLimitMs(kind)].map(String),
+    ...[runs.length, medianMs, p90Ms, maxMs, FAILOVER_LIMITS[kind].maxMs, returnMaxMs ?? "-", returnLimitMs(kind)].map(
+      String,
+    ),
     isWithin ? "ok" : "missed",
   ]);
   const missing = Object.keys(notRun).map((kind) => [kind, ...HEADERS.slice(2).map(() => "-"), "not run"]);
