@@ -37,6 +37,7 @@ describe("flags of ottla bench are refused", () => {
     [["produce", "--out", "/no/such/folder/r.json"], "--out: the directory /no/such/folder does not exist"],
     [["produce", "--dir", "/no/such/folder"], "--dir: the directory /no/such/folder does not exist"],
     [["soak", "--duration", "10000h", "--rate", "1000000"], /a run writes [\d.]+ \w+, and \S+ has/],
+    [["soak", "--duration", "25d", "--rate", "1"], "--warm-up and --duration: at most 24d together"],
     [["produce", "--window", "10ms", "--duration", "1h"], /--window 10ms makes more than 10000 entries/],
     [
       ["produce", "--partitions", range(25), "--connections", range(25)],

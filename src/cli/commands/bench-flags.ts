@@ -61,6 +61,8 @@ const PARTITIONS_MAX = 10_000;
 const RECORD_BYTES_MAX = 1_000_000;
 const BATCH_BYTES_MAX = 16 * 1024 * 1024;
 const RATE_MAX = 10_000_000;
+/** Node waits at most 2^31 ms, and does not wait at all for longer; the end of a run takes minutes. */
+const RUN_MS_MAX = 24 * 86_400_000;
 const WINDOW_MS = { min: 100, max: 60_000 };
 /** Bound of a timeline. */
 const WINDOWS_MAX = 10_000;
@@ -95,6 +97,7 @@ export function benchPlan(verb: BenchVerb, flags: BenchFlags & GlobalFlags): Ben
         : parseInteger(flags.replicationFactor, "--replication-factor", { min: 1, max: ownNodes ?? 1000 }),
   };
   refuseWhatDoesNotFit(plan);
+  if (warmUpMs + durationMs > RUN_MS_MAX) throw new UsageError("--warm-up and --duration: at most 24d together");
   return plan;
 }
 
