@@ -152,7 +152,7 @@ class Session {
       parts,
       specs.map((spec) => ({ ...spec, name: `${workload.name}-${spec.name}` })),
     );
-    await until(() => fleet.isGoing || fleet.bugs.length > 0, WARM_MS);
+    await this.#untilGoing(fleet, "its start");
     await sleep(plan.warmUpMs);
     this.#noteSteady(cluster);
     const names = topics.map(({ name }) => name);
@@ -176,6 +176,8 @@ class Session {
         break;
       }
       await epochs.look(names);
+      fleet.mark();
+      await this.#untilGoing(fleet, kind.name);
     }
     if (workload.topics.length === 0)
       history.record({ type: "metadata healed", nodes: cluster.nodes.map(({ nodeId }) => nodeId) });
@@ -185,6 +187,13 @@ class Session {
     this.#reasons.push(...fleet.bugs);
     this.#clientsKilled += fleet.killed;
     addTo(this.#counts, fleet.counts);
+  }
+
+  /** A cluster that calls itself well, and in which somebody sends or reads nothing any more, is not. */
+  async #untilGoing(fleet: Fleet, since: string): Promise<void> {
+    await until(() => fleet.isGoing || fleet.bugs.length > 0, WARM_MS);
+    if (fleet.bugs.length > 0) return;
+    this.#reasons.push(...fleet.idle.map((process) => `${process} does nothing within ${WARM_MS} ms after ${since}`));
   }
 
   async #makeTopics(cluster: ChaosCluster, workload: WorkloadKind): Promise<readonly TopicSpec[]> {

@@ -41,6 +41,17 @@ describe("a fleet", () => {
     await fleet.stop();
   });
 
+  it("names those that do nothing, from their start and from each mark on", async () => {
+    const reads = (count: number) => `process.send({ kind: "counts", counts: { read: ${count} } });`;
+    const script = `setTimeout(() => {${reads(3)}}, 100); process.on("message", () => process.exit(0));`;
+    const fleet = fleetOf([process.execPath, "-e", script]);
+    expect({ isGoing: fleet.isGoing, idle: fleet.idle }).toEqual({ isGoing: false, idle: ["reader-1"] });
+    await expect.poll(() => fleet.isGoing, { timeout: 10_000 }).toBe(true);
+    fleet.mark();
+    expect(fleet.idle).toEqual(["reader-1"]);
+    await fleet.stop();
+  });
+
   it("has nothing to say of one that ends when it is told to", async () => {
     const fleet = fleetOf(OBEDIENT);
     expect(await fleet.stop()).toEqual([]);

@@ -38,6 +38,8 @@ class ClientProcess {
   readonly #child: ChildProcess;
   readonly ended: Promise<void>;
   counts: Counts = {};
+  /** What it had done when it was last marked. */
+  doneBefore = 0;
   bug: string | undefined;
   hasEnded = false;
   isKilled = false;
@@ -64,6 +66,10 @@ class ClientProcess {
       this.#child.once("exit", end);
       this.#child.once("error", () => end(null));
     });
+  }
+
+  get done(): number {
+    return this.counts["acknowledged"] ?? this.counts["read"] ?? this.counts["operations"] ?? 0;
   }
 
   async kill(): Promise<void> {
@@ -117,11 +123,21 @@ export class Fleet {
     return this.#all.flatMap(({ bug, order }) => (bug === undefined ? [] : [`${order.process}: ${bug}`]));
   }
 
-  /** Every client has done something. */
+  /** Every client has done something, since its start or since it was marked. */
   get isGoing(): boolean {
-    return [...this.#present.values()].every(
-      ({ counts }) => (counts["acknowledged"] ?? counts["read"] ?? counts["operations"] ?? 0) > 0,
-    );
+    return this.idle.length === 0;
+  }
+
+  /** Those that have not. */
+  get idle(): readonly string[] {
+    return [...this.#present.values()]
+      .filter(({ done, doneBefore }) => done <= doneBefore)
+      .map(({ order }) => order.process);
+  }
+
+  /** From now on what each does counts anew. */
+  mark(): void {
+    for (const client of this.#present.values()) client.doneBefore = client.done;
   }
 
   #start(spec: ClientSpec, life: number): void {
