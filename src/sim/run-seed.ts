@@ -371,7 +371,7 @@ class SeedRun {
     const parts = { checksum: this.#world.checksum, codecs: this.#options.codecs };
     const copies = new ReplicaComparison(parts, {
       isCompacted: (topic) => this.#board.isCompacted(topic),
-      isDeleted: (content, record) => this.#replicas.isDeleted(content, record),
+      isDeleted: ({ topicId, partition }, record) => this.#replicas.isDeleted(topicId, partition, record),
     });
     for (const node of this.#cluster.nodes) copies.add(node.name, await this.#cluster.contentOf(node));
     const { difference } = copies;

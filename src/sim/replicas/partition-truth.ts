@@ -282,6 +282,10 @@ export class PartitionTruth {
     return offset < this.committedEnd && epochAt(this.#committed, offset) === epoch;
   }
 
+  /** As `hasCommitted`; anything, once nothing is promised any more. */
+  readonly mayCount = (place: { readonly epoch: number; readonly offset: number }): boolean =>
+    this.isVoid || this.hasCommitted(place);
+
   /** Was a batch committed that touches [from, to), other than what was told of producers? */
   hasRecords(from: number, to: number): boolean {
     const touches = ({ base, last, told }: BatchSeen): boolean => told === undefined && base < to && last >= from;

@@ -20,11 +20,10 @@ import { MARK, RARE_MARK } from "../marks.ts";
 import type { SimWorld } from "../world.ts";
 import type { ProducerTable } from "../../model/producer-table.ts";
 import { type DamageOnDisk, PlantedDamage } from "./planted-damage.ts";
-import { type LifeParts, type LifeStep, LifeWatch, keyOf } from "./life-watch.ts";
+import { type LifeParts, LifeWatch, keyOf } from "./life-watch.ts";
 import { numbersAt, ProducerWatch } from "./producer-watch.ts";
 import type { BatchSeen } from "./epoch-truth.ts";
 import { PartitionTruth, ReplicaBroken } from "./partition-truth.ts";
-import type { LogContent } from "../platter.ts";
 import type { RecordSeen } from "./record-truth.ts";
 import type { ReplicaSeen } from "./replica-seen.ts";
 
@@ -287,13 +286,10 @@ export class ReplicaWatch {
   }
 
   /** A record without a value was committed behind it, of the same key. */
-  isDeleted({ topicId, partition }: Pick<LogContent, "topicId" | "partition">, record: RecordSeen): boolean {
+  isDeleted(topicId: TopicId, partition: number, record: RecordSeen): boolean {
     const key = keyOf(topicId, partition);
-    const truth = this.#partitions.get(key)?.truth;
-    const records = this.lives.recordsOf(key);
-    return (
-      truth !== undefined && records?.isDeleted(record, (place) => truth.isVoid || truth.hasCommitted(place)) === true
-    );
+    const { truth } = this.#partitions.get(key) ?? {};
+    return truth !== undefined && this.lives.recordsOf(key)?.isDeleted(record, truth.mayCount) === true;
   }
 
   /** 20. */
@@ -306,9 +302,8 @@ export class ReplicaWatch {
     const broken = (message: string): never => {
       throw new ReplicaBroken(20, `${truth.name}: node ${node}: ${message}`);
     };
-    const isSpoilt = this.isSpoilt(node, truth.name);
-    const isCommitted: LifeStep["isCommitted"] = (place) => truth.isVoid || truth.hasCommitted(place);
-    this.lives.step(keyOf(topicId, partition), truth.name, { node, replica, isClose, isSpoilt, isCommitted, broken });
+    const judged = { isSpoilt: this.isSpoilt(node, truth.name), isCommitted: truth.mayCount, broken };
+    this.lives.step(keyOf(topicId, partition), truth.name, { node, replica, isClose, ...judged });
   }
 
   /** A broker gave a producer its id and epoch. */
