@@ -4,7 +4,8 @@
 // - `produce`: produce requests received and not answered, bodies from their announcement on. Bodies that do not fit are not granted: their
 //   connection is not read until it is its turn. One whose bodies are granted is never paused before they are there, and has 10 s (and 1 s
 //   for each MiB that came) for each: so every grant ends, and the account always gets room again.
-// - `peers`: Raft messages and fetches of other nodes, bodies from their announcement on, by the same rule: a flood of produce never holds them back.
+// - `peers`: Raft messages, fetches and wishes for ISRs of other nodes, bodies from their announcement on, by the same rule: a flood of produce never
+//   holds them back.
 // - `control`: all other requests received and not answered, and bytes of messages that are not complete.
 // - `unsent`: answers that are being read or that the peers have not taken. While it is full, who holds more than a small answer of it is not
 //   read. A large answer waits for room before it is read; when there is none it may first be a small one, if nothing else of its connection is

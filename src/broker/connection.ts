@@ -181,6 +181,7 @@ export class ClientConnection {
       case API.PRODUCE:
         return accountant.produce;
       case API.RAFT:
+      case API.ALTER_PARTITION:
       case API.REPLICA_FETCH:
       case API.DURABLE_REPORT:
         return accountant.peers;
@@ -369,9 +370,10 @@ export class ClientConnection {
     if (this.#assembler.owesBodies) return false;
     if (this.#inFlightBytes >= this.#host.inFlightBytesMax) return true;
     if (this.answers.mustWait) return true;
-    const { produce, control } = this.#host.accountant;
+    const { produce, control, peers } = this.#host.accountant;
     // What replicas say to each other is what empties the account of produce.
     const clientBytes = this.#inFlightBytes - this.#peerBytes;
+    if (this.#peerBytes > CONNECTION_SHARE_BYTES && peers.isFull) return true;
     return clientBytes > CONNECTION_SHARE_BYTES && (produce.isFull || control.isFull);
   }
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Accountant } from "../../src/broker/accountant.ts";
 import { ClientConnection, type ConnectionHost } from "../../src/broker/connection.ts";
 import { TurnQueue } from "../../src/broker/turn-queue.ts";
-import { idOf } from "./quorum/support.ts";
+import { idOf, nodeId } from "./quorum/support.ts";
 import type { ConnectionHandlers, MessageConnection } from "../../src/ports/transport.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
@@ -31,7 +31,9 @@ function setUp() {
     bodyBytesMax: 1024 * KiB,
     nowMs: () => 0,
     turns: new TurnQueue(defer, () => 0),
-    onRequest: (connection, { header }, sizeBytes) => connection.release(header, sizeBytes),
+    onRequest: (connection, { header }, sizeBytes) => {
+      if (header.api !== API.ALTER_PARTITION) connection.release(header, sizeBytes);
+    },
     onBroken: (_, error, reason) => expect.unreachable(`${error}: ${reason}`),
     onClosed: () => undefined,
     guard: (work) => work(),
@@ -55,4 +57,27 @@ test("D-26: a node that has sent many long Raft messages is read on while client
   accountant.produce.add(accountant.produce.capBytes);
   connection.settle();
   expect(connection.isPaused).toBe(false);
+});
+
+test("D-26: nor is one that waits for many changes of ISRs: what commits them may be behind them on the connection", () => {
+  const { accountant, connection, receive } = setUp();
+  const isr = [1, 2, 3].map((nodeId) => ({ nodeId, brokerEpoch: 1 }));
+  const entries = Array.from({ length: 300 }, (_, partition) => ({
+    topicId: idOf(5),
+    partition,
+    leaderEpoch: 1,
+    partitionEpoch: 1,
+    isr,
+    wantsMove: false,
+  }));
+  const header = { api: API.ALTER_PARTITION, version: 0, correlationId: 1, deadlineMs: 0 } as const;
+  for (const bytes of encodeRequest(header, { nodeId: nodeId(2), brokerEpoch: 1, entries }, [])) receive(bytes);
+  expect(connection.inFlightBytes).toBeGreaterThan(100 * KiB);
+  for (const account of [accountant.produce, accountant.control]) account.add(account.capBytes);
+  connection.settle();
+  expect(connection.isPaused).toBe(false);
+  // Whoever says to be a node is held to what all nodes may have.
+  accountant.peers.add(accountant.peers.capBytes);
+  connection.settle();
+  expect(connection.isPaused).toBe(true);
 });
