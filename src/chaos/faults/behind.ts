@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DROP_ALL } from "../shim/choices.ts";
 import { dies } from "./ordered.ts";
-import { listed, startAll, targetsOf } from "./parts.ts";
-import { losePowerOf } from "./power.ts";
+import { allOf, listed, startAll, targetsOf } from "./parts.ts";
+import { losePowerOf, told } from "./power.ts";
 import { SHIM_NEEDS } from "./shim-parts.ts";
 import type { ActiveFault, FaultKind } from "./types.ts";
 
@@ -24,17 +24,16 @@ export const POWER_LOSS_BEHIND: FaultKind = {
     for (const { shim } of others) shim?.set({ syncDelayMs: SYNC_DELAY_MS });
     await sleep(HANGING_MS);
     await Promise.all([...dying.map((node) => dies(node, history)), ...others.map((node) => node.kill())]);
-    const losses: string[] = [];
+    const evidence: (string | undefined)[] = [];
     for (const node of others) {
       node.shim?.clear();
       // Nothing that was not synced reached the disk: what a power loss may do at its worst.
-      const { pending, dropped } = await losePowerOf(node, rng, history, DROP_ALL);
-      losses.push(`node ${node.nodeId}: ${dropped} of ${pending} unsynced operations dropped`);
+      evidence.push(told(node, [await losePowerOf(node, rng, history, DROP_ALL)]));
     }
     await startAll(others);
     return {
       description: `${listed(others.map(({ nodeId }) => nodeId))} lost power behind ${listed(target)}`,
-      observed: () => Promise.resolve(losses.join("; ")),
+      observed: () => Promise.resolve(allOf(evidence)),
       heal: () => startAll(dying),
     };
   },

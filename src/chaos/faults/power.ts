@@ -33,7 +33,7 @@ async function cutPower(node: ChaosNode, rng: Rng, history: Historian): Promise<
 }
 
 /** A loss of nothing is none. */
-function told(node: ChaosNode, losses: readonly PowerLoss[]): string | undefined {
+export function told(node: ChaosNode, losses: readonly PowerLoss[]): string | undefined {
   const sum = (of: (loss: PowerLoss) => number) => losses.reduce((total, loss) => total + of(loss), 0);
   const pending = sum((loss) => loss.pending);
   if (pending === 0) return undefined;
