@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { clusterDown } from "../../src/cli/commands/cluster.ts";
 import { clusterWipe } from "../../src/cli/commands/cluster-wipe.ts";
 import { createOutput } from "../../src/cli/output.ts";
@@ -11,8 +11,6 @@ import { identify } from "../../src/cli/process-identity.ts";
 import { readState, stateFileOf, writeState } from "../../src/cli/state-file.ts";
 import { lockDirectory } from "../../src/platform/lock.ts";
 import { temporaryFolder } from "./support.ts";
-
-vi.setConfig({ testTimeout: 15_000 });
 
 let folder = temporaryFolder();
 beforeEach(() => {
