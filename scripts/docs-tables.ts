@@ -23,10 +23,11 @@ const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   DENIED: "not allowed",
   UNSAFE: "refused as unsafe without `--yes`",
   UNHEALTHY: "a health check failed",
-  INVARIANT_BROKEN: "a node found loss, corruption or a broken invariant in its own data",
+  INVARIANT_BROKEN:
+    "a node found loss, corruption or a broken invariant in its own data, or does not start on damaged files",
   DISK_FAILED: "a node's disk failed a write or a sync; nothing unsynced was acknowledged",
   RECOVERY_FAILED: "a sync failed during recovery: the node refuses to start on this disk",
-  DATA_DIR_REFUSED: "the data directory is locked, foreign, of a newer format, damaged or read-only",
+  DATA_DIR_REFUSED: "the data directory is locked, foreign, of a newer format or read-only",
   BUG: "an assertion failed: a bug in Ottla",
   SIGHUP: "ended by a closed terminal before it was done",
   SIGINT: "ended by Ctrl-C before it was done",
