@@ -36,6 +36,12 @@ export interface Output {
   failure(failure: Failure): void;
 }
 
+/** For what has to run on when nobody can be told of it: that output cannot be written does not end this process any more. */
+export function outliveOutput(onFault: (error: NodeJS.ErrnoException) => void): void {
+  process.stdout.removeAllListeners("error");
+  process.stdout.on("error", onFault);
+}
+
 /** Colour only where a person looks and did not decline it (NO_COLOR, FORCE_COLOR, TERM=dumb). */
 export function wantsColour(isTerminal: boolean, flags: GlobalFlags): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;

@@ -11,6 +11,7 @@ import {
   MAIN,
   ottla,
   outputMatching,
+  SMALL_NODE,
   temporaryFolder,
   upArguments,
   writeClusterFile,
@@ -48,6 +49,18 @@ describe("a command", () => {
       expect(code).toBe(1);
     },
   );
+});
+
+describe("server start", () => {
+  it("serves although nobody can be told where", async () => {
+    const settings = ["listeners=ws://127.0.0.1:0", ...SMALL_NODE].flatMap((pair) => ["-X", pair]);
+    const node = startOnFull(["server", "start", "--node-id", "1", "--data-dir", dataDir(), ...settings]);
+    const ended = collect(node, 50_000);
+    await outputMatching(node, "stderr", /warning: the output cannot be written: ENOSPC/);
+    node.kill("SIGTERM");
+    expect((await ended).stderr).toMatch(/"event":"node_stopped"/);
+    expect(node.exitCode).toBe(0);
+  });
 });
 
 describe("cluster up", () => {

@@ -12,9 +12,9 @@ import {
   settingsOfFlags,
   settingsOfPairs,
 } from "../config-file.ts";
-import { CommandFailure, type Failure } from "../failure.ts";
+import { CommandFailure, type Failure, outputFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
-import type { Output } from "../output.ts";
+import { outliveOutput, type Output } from "../output.ts";
 import { endBySignal, onStopSignals, type StopSignal } from "../signals.ts";
 
 export interface StartFlags {
@@ -50,6 +50,7 @@ function effectiveConfig(flags: StartFlags): EffectiveConfig {
 export async function serverStart({ flags, output }: Invocation<StartFlags>): Promise<number> {
   const effective = effectiveConfig(flags);
   if (flags.check === true) return printConfig(effective, output);
+  outliveOutput((error) => output.note(`warning: ${outputFailure(error).message}`));
   const { runNode, startFailureOf } = await import("../node-runner.ts");
   const { config } = effective;
   const logger = createLogger({ name: String(config["node.id"]), level: logLevel(output, flags.quiet === true) });

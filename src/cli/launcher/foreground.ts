@@ -3,7 +3,7 @@ import { EXIT } from "../../model/exit-codes.ts";
 import type { ClusterPlan } from "../cluster-file.ts";
 import type { LocalCluster } from "../cluster/look.ts";
 import { failureOf, outputFailure } from "../failure.ts";
-import { type GlobalFlags, type Output, wantsColour } from "../output.ts";
+import { type GlobalFlags, outliveOutput, type Output, wantsColour } from "../output.ts";
 import { isInForeground, isPaused } from "../process-identity.ts";
 import { firstSteps, ottlaFor, shortPath } from "../self.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
@@ -71,8 +71,7 @@ export class ForegroundSession {
   /** Nodes do not end because what goes on cannot be told, on a full disk say; who has had enough of it stops them in order. */
   #outliveOutput(): void {
     let isTold = false;
-    process.stdout.removeAllListeners("error");
-    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    outliveOutput((error) => {
       if (error.code === "EPIPE") return this.#stop();
       // A closed terminal: SIGHUP says so.
       if (!isTold && error.code !== "EIO") this.#output.note(`warning: ${outputFailure(error).message}`);
