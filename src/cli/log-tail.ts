@@ -28,8 +28,13 @@ export function boundFile(file: string, bytesMax: number): void {
   truncateSync(file);
 }
 
+/** For a person, beside other news: never throws. */
 export function lastLogLines(file: string, count: number): string[] {
-  return tailOf(file, count).lines.map((line) => clip(readable(line)));
+  try {
+    return tailOf(file, count).lines.map((line) => clip(readable(line)));
+  } catch (thrown) {
+    return [clip(`${file} cannot be read: ${(thrown as NodeJS.ErrnoException).code ?? String(thrown)}`)];
+  }
 }
 
 export interface LogTail {

@@ -1,6 +1,9 @@
 // The process of one node of a local cluster. Forked by the launcher, which sends the configuration; ends when the launcher does.
 import { EXIT } from "../model/exit-codes.ts";
 import { createLogger } from "../platform/logger.ts";
+import type { Logger } from "../ports/logger.ts";
+import { unusable } from "./data-dir.ts";
+import { failureOf } from "./failure.ts";
 import type { FromNode, ToNode } from "./ipc.ts";
 import { type RunningNode, runNode, startFailureOf } from "./node-runner.ts";
 import { endBySignal, onStopSignals } from "./signals.ts";
@@ -19,6 +22,22 @@ function endAfter(message: FromNode, exitCode: number): void {
   process.send?.(message, undefined, {}, () => process.exit(exitCode));
 }
 
+/** Undefined: its file cannot be opened, and the process ends. */
+function loggerOf({ config, logFile, logBytesMax, verbosity }: StartOrder): Logger | undefined {
+  try {
+    return createLogger({
+      destination: logFile,
+      name: String(config["node.id"]),
+      level: verbosity > 0 ? "debug" : "info",
+      fileBytesMax: logBytesMax,
+    });
+  } catch (thrown) {
+    const failure = failureOf(unusable(logFile, thrown));
+    endAfter({ kind: "failed", failure }, failure.exitCode);
+    return undefined;
+  }
+}
+
 class NodeProcess {
   #node: RunningNode | undefined;
   #isStopping = false;
@@ -28,15 +47,11 @@ class NodeProcess {
 
   async start(order: StartOrder): Promise<void> {
     if (this.#isStopping) process.exit(EXIT.OK);
-    const { config, logFile, logBytesMax, verbosity } = order;
+    const { config } = order;
     this.#isStarting = true;
     this.#shutdownTimeoutMs = config["shutdown.timeout.ms"];
-    const logger = createLogger({
-      destination: logFile,
-      name: String(config["node.id"]),
-      level: verbosity > 0 ? "debug" : "info",
-      fileBytesMax: logBytesMax,
-    });
+    const logger = loggerOf(order);
+    if (logger === undefined) return;
     try {
       this.#node = await runNode({
         config,

@@ -175,6 +175,14 @@ describe("cluster up", () => {
     expect(again.code, again.stderr).toBe(0);
   });
 
+  it("refuses a node's log that cannot be written, by code and name", async () => {
+    const log = join(dataDir(), "node-1", "log", "ottla.log");
+    mkdirSync(log, { recursive: true });
+    const { code, stderr } = await ottla([...upWith(), "--detach"]);
+    expect(stderr).toContain(`error[DATA_DIR_READ_ONLY]: node 1 did not start: ${log}: EISDIR`);
+    expect(code).toBe(32);
+  });
+
   it("refuses a port that is taken", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));

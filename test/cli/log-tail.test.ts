@@ -45,6 +45,7 @@ describe("the end of a log", () => {
   it("is clipped for a person", () => {
     writeFileSync(file, `${"x".repeat(500)}\n`);
     expect(lastLogLines(file, 1)).toEqual([`${"x".repeat(197)}...`]);
+    expect(lastLogLines(folder.path, 1)).toEqual([`${folder.path} cannot be read: EISDIR`]);
   });
 });
 
