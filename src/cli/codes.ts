@@ -57,6 +57,10 @@ export const CLI_CODES: Readonly<Record<string, CliCode>> = {
     meaning: "cluster-state.json cannot be used",
     hint: "if no cluster of this directory runs, remove the file",
   },
+  HISTORY_DAMAGED: {
+    meaning: "a file of a chaos run's history holds what no process of a run writes",
+    hint: "run it again: what is left of this one cannot be told from what was changed",
+  },
   NO_HISTORY: {
     meaning: "the directory holds no history of a chaos run",
     hint: "name the directory that ottla chaos run was given with --out",

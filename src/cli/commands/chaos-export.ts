@@ -1,14 +1,15 @@
 // ottla chaos export: the history of one cluster of a run, for other checkers.
 import { closeSync, existsSync, openSync, readdirSync, writeSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { historyFilesOf } from "../../chaos/history-files.ts";
 import { historyFile } from "../../chaos/history-io.ts";
 import { ednLines } from "../../checkers/edn.ts";
-import { mergeHistories } from "../../checkers/history-file.ts";
+import { HistoryDamaged, mergeHistories } from "../../checkers/history-file.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import { counted, UsageError } from "../values.ts";
+import { refuseUnwritable } from "./bench-out.ts";
 
 export interface ExportFlags {
   readonly edn?: string;
@@ -17,6 +18,7 @@ export interface ExportFlags {
 
 export function chaosExport({ args, flags, output }: Invocation<ExportFlags>): Promise<number> {
   if (flags.edn === undefined) throw new UsageError("--edn <file> says where it is written");
+  refuseUnwritable(dirname(resolve(flags.edn)), "--edn");
   const files = historyFilesOf(clusterOf(resolve(args[0] ?? ""), flags.cluster));
   if (files.length === 0) throw nothingThere(args[0] ?? "");
   const out = openSync(flags.edn, "w");
@@ -26,6 +28,8 @@ export function chaosExport({ args, flags, output }: Invocation<ExportFlags>): P
       writeSync(out, `${line}\n`);
       lines++;
     }
+  } catch (error) {
+    throw error instanceof HistoryDamaged ? damaged(error) : error;
   } finally {
     closeSync(out);
   }
@@ -43,6 +47,11 @@ function clusterOf(directory: string, wanted: string | undefined): string {
   if (wanted === undefined && names.length > 1)
     throw new UsageError(`${directory} has ${counted(names.length, "cluster")}`, "say which with --cluster 1");
   return join(directory, name);
+}
+
+function damaged(error: HistoryDamaged): CommandFailure {
+  const hint = "run it again: what is left of this one cannot be told from what was changed";
+  return new CommandFailure({ code: "HISTORY_DAMAGED", message: error.message, hint, exitCode: EXIT.FAILED }, error);
 }
 
 function nothingThere(directory: string): CommandFailure {
