@@ -45,7 +45,8 @@ function setUp({ sizeBytes = PIECE_BYTES } = {}) {
 
 describe("D-26: a pull of metadata that there is no room for", () => {
   test("keeps nothing while it waits, and is made again for as much as it was given", async () => {
-    const { accountant, pieces, asked, answered, begin } = setUp();
+    const { accountant, connection, pieces, asked, answered, begin } = setUp();
+    connection.unsentBytes = 1_000;
     accountant.unsent.add(accountant.unsent.capBytes);
     const pulling = begin();
     await nextTurn();
@@ -63,6 +64,7 @@ describe("D-26: a pull of metadata that there is no room for", () => {
 
   test("ends with its connection", async () => {
     const { accountant, connection, asked, answered, begin } = setUp();
+    connection.unsentBytes = 1_000;
     accountant.unsent.add(accountant.unsent.capBytes);
     const pulling = begin();
     await nextTurn();
@@ -71,6 +73,15 @@ describe("D-26: a pull of metadata that there is no room for", () => {
     expect(answered).toEqual(["dropped"]);
     expect(asked).toHaveLength(1);
     expect([accountant.unsent.usedBytes, accountant.delayedCount]).toEqual([accountant.unsent.capBytes, 0]);
+  });
+
+  test("is answered in short pieces when nothing of its own waits", async () => {
+    const { accountant, asked, answered, begin } = setUp();
+    accountant.unsent.add(accountant.unsent.capBytes);
+    await begin();
+    expect(asked).toEqual([2 ** 30, 64 * 1024]);
+    expect(answered).toEqual(["65536 bytes"]);
+    expect(accountant.unsent.usedBytes).toBe(accountant.unsent.capBytes);
   });
 
   test("is answered all the same when it is small: who follows the quorum does not wait for the slow readers of others", async () => {

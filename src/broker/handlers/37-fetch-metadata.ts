@@ -23,9 +23,9 @@ async function pull(node: NodeServices, request: Pull): Promise<void> {
   if (!request.connection.isOpen) return request.drop();
   const missingBytes = await answerIfRoom(node, request);
   if (missingBytes === 0) return;
-  // D-26: for a peer that takes no answers none is kept; it is pulled again when there is room.
+  // D-26: for a peer that takes no answers none is kept; it is pulled again when there is room. One that takes them gets a short one at once.
   const { answers } = request.connection;
-  const granted = await answers.acquire(missingBytes);
+  const granted = answers.tryAcquire(missingBytes, true) ?? (await answers.acquire(missingBytes));
   if (granted === 0) return request.drop();
   try {
     const maxBytes = Math.min(request.body.maxBytes, granted);
