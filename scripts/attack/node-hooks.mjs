@@ -18,22 +18,15 @@ if (ATTACK_PLANT !== undefined) {
   let messages = 0;
   const STRIKE_AT = 500;
 
-  const cpuMs = () => {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1_000;
-  };
-
-  /** Of the processor: what the process waits for one counts as the machine's. */
-  const spin = (ms) => {
-    const startMs = cpuMs();
-    while (cpuMs() - startMs < ms);
-  };
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  /** Asleep: what a process waits for a processor counts as the machine's, and others have work for it. */
+  const stall = (ms) => Atomics.wait(never, 0, 0, ms);
 
   /** After so many messages, so that start-up and warm-up are as ever. */
   const strike = (count) => {
     if (plants.has("crash") && count === STRIKE_AT) throw new Error("planted crash");
-    if (plants.has("hang") && count === STRIKE_AT) spin(2_500);
-    if (plants.has("lag")) spin(4);
+    if (plants.has("hang") && count === STRIKE_AT) stall(2_500);
+    if (plants.has("lag")) stall(4);
     if (plants.has("leak")) kept.push(Buffer.alloc(192 * 1024, 1));
     if (plants.has("hoard")) kept.push(new Array(16_000).fill(0.5));
     if (plants.has("cut") && count === STRIKE_AT) for (const socket of sockets) socket.terminate();
