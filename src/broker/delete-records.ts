@@ -4,7 +4,7 @@ import type { Deadline } from "../base/deadlines.ts";
 import { mutant } from "../base/mutant.ts";
 import { CLEANUP } from "../model/config-values.ts";
 import type { ErrorName } from "../model/errors.ts";
-import { NO_LEADER_EPOCH, type Offset } from "../model/ids.ts";
+import { NO_LEADER_EPOCH } from "../model/ids.ts";
 import type { API } from "../wire/native/apis.ts";
 import type { DeleteRecordsRequest, DeleteRecordsResponse } from "../wire/native/replication-apis.ts";
 import type { ConnectionDependent } from "./connection.ts";
@@ -81,7 +81,7 @@ export class DeleteRecordsOperation implements LogStartWaiter, ConnectionDepende
     if (toOffset < 0 || toOffset > highWatermark)
       return refused("OFFSET_OUT_OF_RANGE", `${row.offset} is not -1 or 0 to ${highWatermark}`);
     const needed = Math.min(toOffset, recordsEnd(replica));
-    raiseLogStart(this.#services.replicas, replica, needed as Offset);
+    raiseLogStart(this.#services.replicas, replica, { toOffset: needed });
     this.#goals.add({ index, replica, toOffset: needed, leaderEpoch: core.leaderEpoch });
     return undefined;
   }

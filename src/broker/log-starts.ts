@@ -3,31 +3,36 @@ import type { Offset } from "../model/ids.ts";
 import type { LogStartWaiter, Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
 
-/** A raise that waits for what must be in the log before it; one of each replica. */
-class PendingRaise implements LogStartWaiter {
+export interface LogStartWish {
   readonly toOffset: number;
+  /** Producers may be forgotten by the clock (D-15). Default: true. */
+  readonly mayExpire?: boolean;
+  /** Asked once nothing is in the way any more: how far it is to go by then. Default: to `toOffset`. */
+  readonly isDueTo?: () => number;
+}
+
+/** Raises that wait for what must be in the log before them; one of each replica. */
+class PendingRaise implements LogStartWaiter {
+  readonly wishes: readonly LogStartWish[];
   readonly leaderEpoch: number;
-  readonly #mayExpire: boolean;
   readonly #replicas: ReplicaManager;
 
-  constructor(
-    replicas: ReplicaManager,
-    wish: { readonly toOffset: number; readonly leaderEpoch: number; readonly mayExpire: boolean },
-  ) {
+  constructor(replicas: ReplicaManager, wishes: readonly LogStartWish[], leaderEpoch: number) {
     this.#replicas = replicas;
-    this.toOffset = wish.toOffset;
-    this.leaderEpoch = wish.leaderEpoch;
-    this.#mayExpire = wish.mayExpire;
+    this.wishes = wishes;
+    this.leaderEpoch = leaderEpoch;
   }
 
   /** True: done, or given up. */
   tryNow(replica: Replica): boolean {
     const { core, isDropped } = replica;
     if (isDropped || !core.isLeader || core.leaderEpoch !== this.leaderEpoch) return true;
-    const toOffset = this.toOffset as Offset;
-    if (!core.isCarried(toOffset)) this.#replicas.carryProducers(replica, toOffset, this.#mayExpire);
-    if (!core.mayBeginAt(toOffset)) return false;
-    this.#replicas.step(replica, { kind: "raise-start", toOffset });
+    const furthest = Math.max(...this.wishes.map(({ toOffset }) => toOffset));
+    const mayExpire = this.wishes.every((wish) => wish.mayExpire !== false);
+    if (!core.isCarried(furthest)) this.#replicas.carryProducers(replica, furthest as Offset, mayExpire);
+    if (!core.mayBeginAt(furthest)) return false;
+    const due = this.wishes.map(({ toOffset, isDueTo }) => Math.min(toOffset, isDueTo?.() ?? toOffset));
+    this.#replicas.step(replica, { kind: "raise-start", toOffset: Math.max(...due) as Offset });
     return true;
   }
 
@@ -38,17 +43,25 @@ class PendingRaise implements LogStartWaiter {
 }
 
 /**
- * The log start of `replica` goes to `toOffset`, at most its high watermark: now, or as soon as what it must not lose of producers is committed again
- * above it. Given up when the replica leads no more.
+ * The log start of `replica` goes where it is wished, at most to its high watermark: now, or as soon as what it must not lose of producers is committed
+ * again above it. Given up when the replica leads no more.
  */
-export function raiseLogStart(replicas: ReplicaManager, replica: Replica, toOffset: Offset, mayExpire = true): void {
+export function raiseLogStart(replicas: ReplicaManager, replica: Replica, wish: LogStartWish): void {
   const { leaderEpoch } = replica.core;
-  let furthest: number = toOffset;
+  let wishes: readonly LogStartWish[] = [wish];
   for (const waiter of [...replica.startWaiters]) {
     if (!(waiter instanceof PendingRaise)) continue;
     replica.startWaiters.delete(waiter);
-    if (waiter.leaderEpoch === leaderEpoch) furthest = Math.max(furthest, waiter.toOffset);
+    if (waiter.leaderEpoch === leaderEpoch) wishes = merged(waiter.wishes, wish);
   }
-  const pending = new PendingRaise(replicas, { toOffset: furthest, leaderEpoch, mayExpire });
+  const pending = new PendingRaise(replicas, wishes, leaderEpoch);
   if (!pending.tryNow(replica)) replica.startWaiters.add(pending);
+}
+
+/** One of each sort: of those for good the furthest, of those that are decided again the newest. */
+function merged(wishes: readonly LogStartWish[], wish: LogStartWish): readonly LogStartWish[] {
+  const isForGood = wish.isDueTo === undefined;
+  const alike = wishes.find(({ isDueTo }) => (isDueTo === undefined) === isForGood);
+  const others = wishes.filter((each) => each !== alike);
+  return [...others, isForGood && alike !== undefined && alike.toOffset > wish.toOffset ? alike : wish];
 }

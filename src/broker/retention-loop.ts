@@ -3,7 +3,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { Counter } from "../ports/metrics.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
-import { type RetentionVerdict, retained } from "../storage/retention.ts";
+import { type RetentionPass, type RetentionVerdict, retained } from "../storage/retention.ts";
 import { raiseLogStart } from "./log-starts.ts";
 import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
@@ -90,28 +90,35 @@ export class RetentionLoop {
   }
 
   #lookAt(replica: Replica, nowMs: number): void {
-    const { core, log, limits, damage } = replica;
+    const { core, limits, damage } = replica;
     const isOff = limits.retentionMs < 0 && limits.retentionBytes < 0;
     if (isOff || !core.isLeader || damage !== undefined || core.startOffset === core.highWatermark) return;
     // What is told of producers would be told again, only to be deleted again.
     if (core.startOffset >= core.producers.toldFrom) return;
-    const { startOffset, highWatermark, endOffset } = core;
     const isPaced = (this.#caughtUp.get(replica) ?? 0) < this.#jumps;
-    const byTimeMax = isPaced ? 1 : Number.POSITIVE_INFINITY;
-    const state = { segments: log.segmentViews(), startOffset, highWatermark, endOffset };
-    const verdict = retained(state, limits, { nowMs, byTimeMax });
+    const pass = { nowMs, byTimeMax: isPaced ? 1 : Number.POSITIVE_INFINITY };
+    const verdict = verdictOn(replica, pass);
     if (isPaced && verdict.putOff === 0) this.#caughtUp.set(replica, this.#jumps);
-    if (verdict.startOffset > startOffset) this.#let(replica, verdict, !isPaced);
+    if (verdict.startOffset > core.startOffset) this.#let(replica, verdict, pass);
   }
 
-  /** `mayExpire`: the clock can be believed, of producers too. */
-  #let(replica: Replica, { startOffset, bySize, byTime, putOff }: RetentionVerdict, mayExpire: boolean): void {
+  #let(replica: Replica, { startOffset, bySize, byTime, putOff }: RetentionVerdict, pass: RetentionPass): void {
     const { replicas, logger, counters } = this.#deps;
     const { topicName: topic, log } = replica;
     logger.info("retention", { topic, partition: log.partition, startOffset, bySize, byTime, putOff });
     counters.bySize.add(bySize);
     counters.byTime.add(byTime);
-    // D-23: nobody is forgotten by a clock that jumped.
-    raiseLogStart(replicas, replica, startOffset, mayExpire);
+    raiseLogStart(replicas, replica, {
+      toOffset: startOffset,
+      // D-23: nobody is forgotten by a clock that jumped.
+      mayExpire: pass.byTimeMax > 1,
+      // By then compaction may have made one of several segments, and less of all, or the topic may be kept for longer.
+      isDueTo: () => verdictOn(replica, pass).startOffset,
+    });
   }
+}
+
+function verdictOn({ core, log, limits }: Replica, pass: RetentionPass): RetentionVerdict {
+  const { startOffset, highWatermark, endOffset } = core;
+  return retained({ segments: log.segmentViews(), startOffset, highWatermark, endOffset }, limits, pass);
 }

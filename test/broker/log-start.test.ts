@@ -182,6 +182,30 @@ describe("retention", () => {
     expect(new Set(startsOf(all)).size).toBe(1);
   });
 
+  test("S-26: what waited for what is told of producers is decided anew when it can be done: by then the topic may be kept", async () => {
+    const all = await ground({ configs: { "retention.ms": "-1" }, config: often });
+    const { cluster, topicId, leader, followers } = all;
+    const producer = await cluster.client(leader);
+    for (let count = 0; count < 30; count++) {
+      const [producerId, baseSequence] = count === 0 ? [77, 0] : [78, 2 * count - 2];
+      const batch = batchOf(["a", "b"], { padBytes: 300, producer: { producerId, producerEpoch: 0, baseSequence } });
+      expect(await producer.produce(topicId, batch)).toMatchObject({ error: "NONE" });
+    }
+    const { core, log } = cluster.replica(leader, topicId);
+    await cluster.until("they are in segments", () => log.segmentViews().length > 4);
+    // In the ISR until its session is over: what is told is not committed so long.
+    cluster.isolate(followers[0] as number);
+    await cluster.alterTopic("t", { "retention.bytes": "5000" });
+    await cluster.until("something is to go", () => core.endOffset > 60);
+    await cluster.alterTopic("t", { "retention.bytes": "-1" });
+    expect(core.startOffset).toBe(0);
+    await cluster.until("what was told is committed", () => core.highWatermark === core.endOffset);
+    await cluster.world.runFor(2_000);
+    expect(core.startOffset).toBe(0);
+    await cluster.alterTopic("t", { "retention.bytes": "5000" });
+    await cluster.until("it goes", () => core.startOffset > 0);
+  });
+
   test("by time: what is older goes, the segment being written too; nothing goes of a log that is only compacted (S-29)", async () => {
     const all = await ground({ configs: { "retention.ms": "10000" }, config: often });
     const { cluster, topicId } = all;
