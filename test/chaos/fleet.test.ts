@@ -46,7 +46,7 @@ describe("a fleet", () => {
     const script = `setTimeout(() => {${reads(3)}}, 100); process.on("message", () => process.exit(0));`;
     const fleet = fleetOf([process.execPath, "-e", script]);
     expect({ isGoing: fleet.isGoing, idle: fleet.idle }).toEqual({ isGoing: false, idle: ["reader-1"] });
-    await expect.poll(() => fleet.isGoing, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => fleet.isGoing).toBe(true);
     fleet.mark();
     expect(fleet.idle).toEqual(["reader-1"]);
     await fleet.stop();

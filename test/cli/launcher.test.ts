@@ -1,6 +1,7 @@
 // Three nodes under one launcher in the background: what another shell sees of them and does to them.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive, isPaused, signalProcess } from "../../src/cli/process-identity.ts";
 import { type ClusterState, readState, stateFileOf } from "../../src/cli/state-file.ts";
@@ -183,8 +184,10 @@ describe("logs", () => {
     const spoke = outputMatching(follower, "stdout", /node_starting/);
     const stopped = outputMatching(follower, "stdout", /node_stopped/);
     const lines = outputMatching(follower, "stdout", /after the rename/);
-    await cluster.run(["cluster", "restart", "1"]);
-    await Promise.all([spoke, stopped]);
+    const isSeen = Promise.all([spoke, stopped]).then(() => true);
+    // Nothing tells when the follower has begun, so there is more until it has seen it.
+    do await cluster.run(["cluster", "restart", "1"]);
+    while (!(await Promise.race([isSeen, delay(2_000, false)])));
     const text = readFileSync(file, "utf8");
     writeFileSync(`${file}.new`, `${text.slice(0, 10)}\n{"event":"after the rename"}\n`);
     const { renameSync } = await import("node:fs");
