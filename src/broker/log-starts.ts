@@ -8,7 +8,7 @@ export interface LogStartWish {
   /** Producers may be forgotten by the clock (D-15). Default: true. */
   readonly mayExpire?: boolean;
   /** Asked once nothing is in the way any more: how far it is to go by then. Default: to `toOffset`. */
-  readonly isDueTo?: () => number;
+  readonly dueTo?: () => number;
 }
 
 /** Raises that wait for what must be in the log before them; one of each replica. */
@@ -31,7 +31,7 @@ class PendingRaise implements LogStartWaiter {
     const mayExpire = this.wishes.every((wish) => wish.mayExpire !== false);
     if (!core.isCarried(furthest)) this.#replicas.carryProducers(replica, furthest as Offset, mayExpire);
     if (!core.mayBeginAt(furthest)) return false;
-    const due = this.wishes.map(({ toOffset, isDueTo }) => Math.min(toOffset, isDueTo?.() ?? toOffset));
+    const due = this.wishes.map(({ toOffset, dueTo }) => Math.min(toOffset, dueTo?.() ?? toOffset));
     this.#replicas.step(replica, { kind: "raise-start", toOffset: Math.max(...due) as Offset });
     return true;
   }
@@ -60,8 +60,8 @@ export function raiseLogStart(replicas: ReplicaManager, replica: Replica, wish: 
 
 /** One of each sort: of those for good the furthest, of those that are decided again the newest. */
 function merged(wishes: readonly LogStartWish[], wish: LogStartWish): readonly LogStartWish[] {
-  const isForGood = wish.isDueTo === undefined;
-  const alike = wishes.find(({ isDueTo }) => (isDueTo === undefined) === isForGood);
+  const isForGood = wish.dueTo === undefined;
+  const alike = wishes.find(({ dueTo }) => (dueTo === undefined) === isForGood);
   const others = wishes.filter((each) => each !== alike);
   return [...others, isForGood && alike !== undefined && alike.toOffset > wish.toOffset ? alike : wish];
 }

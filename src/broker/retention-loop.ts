@@ -113,7 +113,7 @@ export class RetentionLoop {
       // D-23: nobody is forgotten by a clock that jumped.
       mayExpire: pass.byTimeMax > 1,
       // By then compaction may have made one of several segments, and less of all, or the topic may be kept for longer.
-      isDueTo: () => verdictOn(replica, pass).startOffset,
+      dueTo: () => verdictOn(replica, pass).startOffset,
     });
   }
 }

@@ -118,11 +118,17 @@ export class PartitionTruth {
 
   /**
    * What it knows of producers is what whoever was there all the time knows: also once its log begins further up (D-15), or has what a compacted one had.
-   * Compaction keeps the batches that count at its own end, so whoever copies such a log knows less while it is on its way there.
+   * Compaction keeps the batches that count at its own end, so whoever copies such a log knows less while it is on its way there. Of a void partition
+   * nobody follows what was committed, and so what was there below its start.
    */
   knowsAllProducers({ node, startOffset, hasCompacted, leads, isInDoubt }: ReplicaSeen): boolean {
     if (startOffset === 0 && !hasCompacted) return true;
-    return !isInDoubt && this.record.uncleanEpoch < 0 && (leads !== undefined || this.record.isr.includes(node));
+    return (
+      !this.isVoid &&
+      !isInDoubt &&
+      this.record.uncleanEpoch < 0 &&
+      (leads !== undefined || this.record.isr.includes(node))
+    );
   }
 
   #wrote(seen: ReplicaSeen, batch: BatchSeen, { process, epoch }: { process: string; epoch: number }): void {

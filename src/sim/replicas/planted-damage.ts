@@ -11,7 +11,7 @@ const LOOK_EVERY_MS = 200;
 /** What is known of one disk: a copy of it that is put in later brings its damage back. */
 export interface DamageOnDisk {
   readonly rot: readonly RotEntry[];
-  readonly spoilt: readonly string[];
+  readonly spoilt: readonly (readonly [key: string, times: number])[];
   readonly inSpoiltJournal: readonly string[];
   readonly damaged: readonly (readonly [key: string, logId: number])[];
 }
@@ -22,8 +22,10 @@ export const NO_DAMAGE: DamageOnDisk = { rot: [], spoilt: [], inSpoiltJournal: [
 export class PlantedDamage {
   /** Of files, as far as it is known what was planted there. */
   readonly #rot: RotLedger;
-  /** Node and partition: damaged in any other way, and nothing has shown it yet. */
-  readonly #spoilt = new Set<string>();
+  /** Node and partition: so many times damaged in any other way, and nothing has shown it yet. Each may be found by itself: a repair is of one segment. */
+  readonly #spoilt = new Map<string, number>();
+  /** Log ids: another one holds nothing of what was damaged. */
+  readonly #logIds = new Map<string, number>();
   /** Bound: the pages that are unreadable still, and those that ceased to be since the last one was planted. */
   #unreadable: { readonly key: string; readonly isThere: () => boolean }[] = [];
   /** Those that a start may find damaged, because the journal is. */
@@ -41,7 +43,8 @@ export class PlantedDamage {
 
   /** Pages cannot be read, or bits of something turned over. */
   spoil(node: NodeId, partition: PartitionName): void {
-    this.#spoilt.add(keyOf(node, partition));
+    const key = keyOf(node, partition);
+    this.#spoilt.set(key, (this.#spoilt.get(key) ?? 0) + 1);
   }
 
   /** D8: a page of a file of it cannot be read, for as long as `isThere`: also in the next life of whoever met it and had no time to drop the log. */
@@ -62,7 +65,7 @@ export class PlantedDamage {
     const isOfNode = (key: string): boolean => key.startsWith(`${node} `);
     return {
       rot: this.#rot.onDisk(node),
-      spoilt: [...this.#spoilt].filter(isOfNode),
+      spoilt: [...this.#spoilt].filter(([key]) => isOfNode(key)),
       inSpoiltJournal: [...this.#inSpoiltJournal].filter(isOfNode),
       damaged: [...this.#damaged].filter(([key]) => isOfNode(key)),
     };
@@ -71,9 +74,9 @@ export class PlantedDamage {
   /** `damage`: that of the disk in its place. Its logs are found damaged after the metadata knows the disk, when nothing else excuses them. */
   diskLost(node: NodeId, damage: DamageOnDisk): void {
     this.#rot.diskLost(node, damage.rot);
-    for (const keys of [this.#spoilt, this.#inSpoiltJournal, this.#isDropped, this.#damaged])
+    for (const keys of [this.#spoilt, this.#inSpoiltJournal, this.#isDropped, this.#damaged, this.#logIds])
       for (const key of [...keys.keys()]) if (key.startsWith(`${node} `)) keys.delete(key);
-    for (const key of damage.spoilt) this.#spoilt.add(key);
+    for (const [key, times] of damage.spoilt) this.#spoilt.set(key, times);
     for (const key of damage.inSpoiltJournal) this.#inSpoiltJournal.add(key);
     for (const [key, logId] of damage.damaged) this.#damaged.set(key, logId);
   }
@@ -111,6 +114,9 @@ export class PlantedDamage {
 
   /** "known": told before. */
   found(node: NodeId, partition: PartitionName, { log, nowMs }: { readonly log: ReplicaLog; readonly nowMs: number }) {
+    const key = keyOf(node, partition);
+    if ((this.#logIds.get(key) ?? log.logId) !== log.logId) this.#spoilt.delete(key);
+    this.#logIds.set(key, log.logId);
     if (log.damage === undefined) {
       this.#toldOf.delete(log);
       this.#rot.foundWhole(node, partition);
@@ -118,9 +124,10 @@ export class PlantedDamage {
     }
     if (this.#toldOf.has(log)) return "known";
     this.#toldOf.add(log);
-    const key = keyOf(node, partition);
     const isPlanted = this.#damaged.get(key) === log.logId || this.isSpoilt(node, partition, nowMs);
-    this.#spoilt.delete(key);
+    const left = (this.#spoilt.get(key) ?? 0) - 1;
+    if (left > 0) this.#spoilt.set(key, left);
+    else this.#spoilt.delete(key);
     this.#inSpoiltJournal.delete(key);
     this.#isDropped.add(key);
     if (isPlanted) this.#damaged.set(key, log.logId);

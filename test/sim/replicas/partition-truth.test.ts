@@ -173,6 +173,15 @@ describe("25: what a replica knows of producers is all there is to know", () => 
     expect(truth.knowsAllProducers(truth.replica(N3))).toBe(true);
   });
 
+  it("and not once nothing is promised any more: nobody follows what was committed (seed 604791180)", () => {
+    const { truth } = copyingAgain(true).copies(N3, 3, 6).stands(N3, 6, 6);
+    truth.proposes(0, 1, [N1, N2, N3]);
+    truth.changed(recordOf({ partitionEpoch: 2 }));
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(true);
+    truth.isVoid = true;
+    expect(truth.knowsAllProducers(truth.replica(N3))).toBe(false);
+  });
+
   it("and not where ranges may have been repaired from a compacted log", () => {
     const { truth } = copyingAgain(false);
     truth.mayBeRepaired(N3);

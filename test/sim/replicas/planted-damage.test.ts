@@ -127,3 +127,25 @@ describe("16: a page that cannot be read (D8, seed 78541019)", () => {
     expect(machine.found(11)).toBe("unexplained");
   });
 });
+
+describe("16: what was damaged in two places (seed 604792180)", () => {
+  it("is found again after the repair of the one, which is of a segment; not a third time", () => {
+    const machine = new Machine();
+    machine.damage.spoil(NODE, PARTITION);
+    machine.damage.spoil(NODE, PARTITION);
+    expect(machine.found(11)).toBe("planted");
+    machine.damage.opened(NODE, PARTITION);
+    expect(machine.found(11)).toBe("planted");
+    machine.damage.opened(NODE, PARTITION);
+    expect(machine.found(11)).toBe("unexplained");
+  });
+
+  it("is gone with its log", () => {
+    const machine = new Machine();
+    machine.damage.spoil(NODE, PARTITION);
+    machine.damage.spoil(NODE, PARTITION);
+    expect(machine.found(11)).toBe("planted");
+    machine.beginAnew();
+    expect(machine.found(12)).toBe("unexplained");
+  });
+});
