@@ -90,9 +90,13 @@ describe("consume -o", () => {
     expect(parseStartPosition("@2026-01-01T00:00:00Z", now)).toEqual({ timestamp: now - 86_400_000 });
     expect(parseStartPosition("@-1h", now)).toEqual({ timestamp: now - 3_600_000 });
     expect(parseStartPosition("@now", now)).toEqual({ timestamp: now });
+    expect(parseStartPosition("@8640000000000000", now)).toEqual({ timestamp: 8_640_000_000_000_000 });
   });
 
-  it.each(["", "x", "1.5", "--1", "@", "@x", "@2026-99-99", "99999999999999999"])("refuses %j", (text) => {
-    expect(() => parseStartPosition(text, now)).toThrow(UsageError);
-  });
+  it.each(["", "x", "1.5", "--1", "@", "@x", "@2026-99-99", "99999999999999999", "@8640000000000001"])(
+    "refuses %j",
+    (text) => {
+      expect(() => parseStartPosition(text, now)).toThrow(UsageError);
+    },
+  );
 });
