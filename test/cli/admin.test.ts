@@ -149,7 +149,7 @@ describe("ottla topic alter", () => {
       [["whole", "-c", "max.message.bytes=3MiB", "-c", "colour=red"], /^error\[INVALID_CONFIG\]: colour: /, 2],
       [["nosuch", "-c", "max.message.bytes=3MiB"], /^error\[UNKNOWN_TOPIC_OR_PARTITION\]/, 4],
       [["whole"], /^error\[USAGE\]: nothing to change\nhint: give --config/, 2],
-      [["whole", "-c", "a=1", "--delete-config", "a"], /^error\[USAGE\]: a is changed twice/, 2],
+      [["whole", "-c", "a=1", "--delete-config", "a"], /^error\[USAGE\]: a is given twice/, 2],
     ];
     for (const [args, stderr, code] of refusals) {
       const result = await cluster.run(["topic", "alter", ...args]);

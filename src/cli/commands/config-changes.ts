@@ -16,12 +16,17 @@ export function changesOf(flags: AlterFlags): ConfigChanges {
   const removals = (flags.deleteConfig ?? []).map((key) => [key, null] as const);
   const all = [...pairs, ...removals];
   if (all.length === 0) throw new UsageError("nothing to change", "give --config key=value or --delete-config key");
-  const changes = new Map<string, string | null>();
-  for (const [key, value] of all) {
-    if (changes.has(key)) throw new UsageError(`${key} is changed twice`);
-    changes.set(key, value);
+  return eachOnce(all);
+}
+
+/** Of two values for a key nobody can say which is meant. */
+export function eachOnce<V>(settings: readonly (readonly [key: string, value: V])[]): Record<string, V> {
+  const found = new Map<string, V>();
+  for (const [key, value] of settings) {
+    if (found.has(key)) throw new UsageError(`${key} is given twice`);
+    found.set(key, value);
   }
-  return Object.fromEntries(changes);
+  return Object.fromEntries(found);
 }
 
 /** "2 settings altered", or what would be, and what comes of it that cannot be taken back. */

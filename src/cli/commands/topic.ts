@@ -11,7 +11,7 @@ import { askYesNo } from "../question.ts";
 import { controllerRemark } from "./old-metadata.ts";
 import { counted, parseInteger, parsePair } from "../values.ts";
 import { stateOfPartition, worstOf } from "../partition-state.ts";
-import { type AlterFlags, alteredText, changesOf } from "./config-changes.ts";
+import { type AlterFlags, alteredText, changesOf, eachOnce } from "./config-changes.ts";
 
 export interface CreateFlags {
   readonly partitions?: string;
@@ -21,7 +21,7 @@ export interface CreateFlags {
 }
 
 function createOptions(flags: CreateFlags): CreateTopicOptions {
-  const configs = Object.fromEntries((flags.config ?? []).map((text) => parsePair(text, "-c")));
+  const configs = eachOnce((flags.config ?? []).map((text) => parsePair(text, "-c")));
   return {
     configs,
     ifNotExists: flags.ifNotExists === true,
