@@ -29,7 +29,7 @@ const IN_PROCESS_TOO = [
   "test/chaos/{grouping,judge,pieces,plan-file,self-test,verdict}.test.ts",
   "test/chaos/faults/{corrupt-files,corrupt-journal,failpoint-wish}.test.ts",
   "test/cli/{bench-failover,bench-flags,bench-reliability,bench-report,codes,config-changes,config-file}.test.ts",
-  "test/cli/{diagnosis,failure,format,http,keys,line-splitter,log-tail,operations-doc,question}.test.ts",
+  "test/cli/{diagnosis,failure,format,http,keys,line-splitter,log-tail,operations-doc,partition-elect,question}.test.ts",
   "test/cli/{quorum-status,values,view}.test.ts",
   "test/house/{architecture,benchmarks,config,errors,reliability}-doc.test.ts",
 ];

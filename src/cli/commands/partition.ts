@@ -21,7 +21,8 @@ export async function partitionElect({ args, flags, output }: Invocation<ElectFl
   const isUnclean = flags.unclean === true;
   const wish = wishOf(args, flags);
   return withClient(flags, async (client) => {
-    if (isUnclean && flags.yes !== true && (await confirmUnclean(client.admin(), wish)) === "interrupted")
+    const asked = { ...wish, ...(flags.timeout === undefined ? {} : { timeoutMs: timeoutOf(flags) }) };
+    if (isUnclean && flags.yes !== true && (await confirmUnclean(client.admin(), asked)) === "interrupted")
       return EXIT.SIGINT;
     const kind = isUnclean ? "unclean" : "preferred";
     const { elections, omitted } = await client.admin().electLeaders(kind, { ...wish, timeoutMs: timeoutOf(flags) });
@@ -80,10 +81,16 @@ const asJson = ({ topic, partition, leader, error, endOffset, note }: Election) 
 /** Partitions that the question names; there may be thousands. */
 const NAMED_MAX = 10;
 
-/** Asks on a terminal, saying who has what; anywhere else it needs --yes. */
-async function confirmUnclean(admin: Admin, wish: ElectOptions): Promise<"yes" | "interrupted"> {
-  const { topic = "", partitions, nodeId } = wish;
-  const all = await admin.describePartitions(topic, partitions === undefined ? {} : { partitions });
+/** Asks on a terminal, saying who has what as far as they say it in time; anywhere else it needs --yes. */
+export async function confirmUnclean(
+  admin: Pick<Admin, "describePartitions">,
+  wish: ElectOptions,
+): Promise<"yes" | "interrupted"> {
+  const { topic = "", partitions, nodeId, timeoutMs } = wish;
+  const all = await admin.describePartitions(topic, {
+    ...(partitions === undefined ? {} : { partitions }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  });
   const states = all.filter(({ leader }) => partitions !== undefined || leader < 0);
   const more = states.length > NAMED_MAX ? [`and ${counted(states.length - NAMED_MAX, "partition")} more`] : [];
   const texts = [...states.slice(0, NAMED_MAX).map((state) => situationOf(topic, state)), ...more];
