@@ -1,5 +1,5 @@
 // The launcher by itself, over processes that stand in for nodes: what stops while it starts, and files that cannot be written.
-import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { planCluster } from "../../src/cli/cluster-file.ts";
@@ -8,13 +8,15 @@ import { isAlive } from "../../src/cli/process-identity.ts";
 import { readState, stateFileOf } from "../../src/cli/state-file.ts";
 import { temporaryFolder, writeThreeNodesFile } from "./support.ts";
 
-/** Says that it serves, and takes its time to stop. */
+/** Says that it serves, and takes its time to stop. SIGUSR2: an unsafe recovery went by it. */
 const STAND_IN = `
 process.on("message", ({ kind }) => {
   if (kind === "start") process.send({ kind: "ready", address: "ws://127.0.0.1:1", clusterId: "c", startMs: 1 });
   else setTimeout(() => process.exit(0), 300);
 });
 process.on("disconnect", () => process.exit(0));
+const failure = { code: "METADATA_DIVERGED", message: "its metadata is not the cluster's", hint: "", exitCode: 1 };
+process.on("SIGUSR2", () => process.send({ kind: "failed", failure }, () => process.exit(1)));
 process.send({ kind: "hello" });
 `;
 
@@ -103,5 +105,22 @@ describe("a folder of a node that cannot be used", () => {
     });
     expect(launcher.hasRunning).toBe(false);
     expect(readState(dataDir())).toEqual({ kind: "none" });
+  });
+});
+
+describe("a node that is to be started again, for its metadata was not the cluster's", () => {
+  const diverge = (at: number) => process.kill(launcher.nodes[at]?.process.pid ?? 0, "SIGUSR2");
+
+  it("but whose log cannot be opened has failed for that reason; the launcher and the others go on", async () => {
+    await launcher.start();
+    const log = join(dataDir(), "node-1", "log", "stderr.log");
+    rmSync(log);
+    mkdirSync(log);
+    diverge(0);
+    await expect.poll(states).toEqual(["failed", "running"]);
+    expect(launcher.nodes[0]?.reason).toBe(`${log}: EISDIR`);
+    rmdirSync(log);
+    await launcher.startNode(1);
+    await expect.poll(states).toEqual(["running", "running"]);
   });
 });

@@ -1,7 +1,7 @@
 // One node of a local cluster over the processes that it has one after the other: what it does now, since when, and why it ended.
 import { EXIT } from "../../model/exit-codes.ts";
 import { dialAddress, type NodePlan } from "../cluster-file.ts";
-import { CommandFailure, type Failure } from "../failure.ts";
+import { CommandFailure, type Failure, failureOf } from "../failure.ts";
 import type { NodeFault } from "../ipc.ts";
 import { lastLogLines, stderrLogOf } from "../log-tail.ts";
 import { type ChildOptions, NodeChild, type NodeExit, type ReadyNode } from "../node-child.ts";
@@ -139,8 +139,17 @@ export class ManagedNode {
       this.#enter("running");
     });
     const exit = await child.exited;
-    if (exit.failure?.code === HELPED_BY_RESTART && !exit.wasAsked && this.#renewals++ < RENEWALS_MAX)
-      return this.#renew("started again: its metadata was not the cluster's any more");
+    if (exit.failure?.code === HELPED_BY_RESTART && !exit.wasAsked && this.#renewals++ < RENEWALS_MAX) {
+      try {
+        return this.#renew("started again: its metadata was not the cluster's any more");
+      } catch (thrown) {
+        // Such as a log that cannot be opened. Nobody has asked for this start who could be told otherwise.
+        const failure = failureOf(thrown);
+        const message = `node ${this.nodeId} did not start again: ${failure.message}`;
+        this.#failure = new NodeFailure(this.nodeId, { ...failure, message }, []);
+        return this.#enter("failed", failure.message);
+      }
+    }
     const [state, reason] = outcomeOf(exit);
     if (state === "failed") this.#failure = nodeFailure(this.plan, exit, this.#state === "starting");
     this.#enter(state, reason);
