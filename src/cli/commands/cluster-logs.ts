@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { EXIT } from "../../model/exit-codes.ts";
-import { oneLine } from "../failure.ts";
+import { CommandFailure, oneLine } from "../failure.ts";
 import { nodeFolders } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { readable, stderrLogOf, tailOf } from "../log-tail.ts";
@@ -32,15 +32,15 @@ const LINES_MAX = 1000;
 export async function clusterLogs({ args, flags, output }: Invocation<LogsFlags>): Promise<number> {
   const dataDir = directoryOf(flags);
   const count = parseInteger(flags.lines ?? "20", "-n", { min: 0, max: LINES_MAX });
-  const sources = sourcesOf(dataDir, args);
+  const sources = sourcesOf(dataDir, args, flags.follow === true);
   const print = (source: Source, line: string) => {
     const text = output.isJson ? asJson(source, line) : oneLine(readable(line));
     output.line(sources.length > 1 && !output.isJson ? `[${source.label}] ${text}` : text);
   };
   const followers = sources.map((source) => {
-    const { lines, endByte } = tailOf(source.file, count);
+    const { lines, endByte } = reading(source, () => tailOf(source.file, count));
     for (const line of lines) print(source, line);
-    return new Follower(source, endByte, (line) => print(source, line));
+    return reading(source, () => new Follower(source, endByte, (line) => print(source, line)));
   });
   if (flags.follow !== true) return EXIT.OK;
   let stopped: StopSignal | undefined;
@@ -51,15 +51,28 @@ export async function clusterLogs({ args, flags, output }: Invocation<LogsFlags>
     onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
   });
   while (stopped === undefined) {
-    for (const follower of followers) follower.read();
+    for (const follower of followers) reading(follower, () => follower.read());
     await delay(FOLLOW_MS);
   }
   off();
   return exitCodeOfSignal(stopped);
 }
 
-/** Without arguments all nodes; "launcher" is the launcher in the background. */
-function sourcesOf(dataDir: string, args: readonly string[]): Source[] {
+/** What the file system says, by code. */
+function reading<T>({ file }: Pick<Source, "file">, read: () => T): T {
+  try {
+    return read();
+  } catch (thrown) {
+    const { code, syscall } = thrown as NodeJS.ErrnoException;
+    if (syscall === undefined) throw thrown;
+    const message = `${file}: ${code === "EACCES" ? "permission denied" : code}`;
+    const hint = "run it as the user that the cluster runs as";
+    throw new CommandFailure({ code: "FILE_UNREADABLE", message, hint, exitCode: EXIT.FAILED }, thrown);
+  }
+}
+
+/** Without arguments all nodes; "launcher" is the launcher in the background. What is followed may be empty as yet. */
+function sourcesOf(dataDir: string, args: readonly string[], isFollowed: boolean): Source[] {
   const isLauncher = (text: string) => text === "launcher";
   const launcher = args.some(isLauncher) ? [{ label: "launcher", file: launcherLogOf(dataDir) }] : [];
   const named = args.filter((text) => !isLauncher(text));
@@ -72,7 +85,7 @@ function sourcesOf(dataDir: string, args: readonly string[]): Source[] {
     return [
       { label, file: logFile },
       { label: `${label} stderr`, file: stderrLogOf(logFile) },
-    ].filter(({ file }) => file === logFile || isFilled(file));
+    ].filter(({ file }) => file === logFile || isFollowed || isFilled(file));
   });
   return [...launcher, ...own];
 }
@@ -97,7 +110,7 @@ function asJson({ label }: Source, line: string): string {
 }
 
 class Follower {
-  readonly #file: string;
+  readonly file: string;
   readonly #onLine: (line: string) => void;
   #fd: number | undefined;
   #inode = 0;
@@ -105,7 +118,7 @@ class Follower {
   #rest = "";
 
   constructor({ file }: Source, fromByte: number, onLine: (line: string) => void) {
-    this.#file = file;
+    this.file = file;
     this.#onLine = onLine;
     this.#at = fromByte;
     this.#open();
@@ -114,7 +127,7 @@ class Follower {
   /** What was added since the last call. The rest of a renamed file is read before its successor. */
   read(): void {
     this.#drain();
-    const stat = statSync(this.#file, { throwIfNoEntry: false });
+    const stat = statSync(this.file, { throwIfNoEntry: false });
     if (stat === undefined) return;
     const isOther = stat.ino !== this.#inode;
     if (!isOther && stat.size >= this.#at) return;
@@ -126,9 +139,9 @@ class Follower {
   }
 
   #open(): void {
-    if (!existsSync(this.#file)) return;
-    this.#fd = openSync(this.#file, "r");
-    this.#inode = statSync(this.#file).ino;
+    if (!existsSync(this.file)) return;
+    this.#fd = openSync(this.file, "r");
+    this.#inode = statSync(this.file).ino;
   }
 
   #drain(): void {
