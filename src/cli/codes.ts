@@ -77,6 +77,10 @@ export const CLI_CODES: Readonly<Record<string, CliCode>> = {
     meaning: "a cell of the reliability benchmark proves nothing: too little was sent, or the fault did not strike",
     hint: "run it on a machine that does nothing else; --keep DIR leaves histories, data and logs there",
   },
+  NOTHING_MEASURED: {
+    meaning: "a benchmark ran, and no record was acknowledged or received in the measured time",
+    hint: "are the brokers up? ottla cluster health",
+  },
   SOAK_FAILED: {
     meaning: "records failed, or brokers grew, while a soak ran",
     hint: "the report (--out FILE.html) shows when",

@@ -125,7 +125,10 @@ function tellRemarks(runs: readonly BenchRun[], output: Output): void {
   }
 }
 
-function verdict({ verb }: BenchPlan, { result, losses }: Session): number {
+export function verdict(
+  { verb }: Pick<BenchPlan, "verb">,
+  { result, losses }: Pick<Session, "result" | "losses">,
+): number {
   for (const [index, loss] of losses.entries()) {
     if (loss === undefined || !isDamning(loss, result.runs[index]?.labels.acks ?? null)) continue;
     throw new CommandFailure({
@@ -136,7 +139,19 @@ function verdict({ verb }: BenchPlan, { result, losses }: Session): number {
     });
   }
   if (verb === "soak") refuseBadSoak(result);
-  return result.runs.some(({ errors }) => Object.keys(errors).length > 0) ? EXIT.FAILED : EXIT.OK;
+  if (result.runs.some(({ errors }) => Object.keys(errors).length > 0)) return EXIT.FAILED;
+  refuseNothing(result);
+  return EXIT.OK;
+}
+
+/** Brokers that answer nothing for as long as a run takes are no error of any record. */
+function refuseNothing({ runs }: BenchResult): void {
+  const empty = runs.filter(({ records }) => records === 0).map(({ name }) => name);
+  if (empty.length === 0) return;
+  const message = `${empty.join(", ")}: no record came through in the measured time`;
+  const hint =
+    "are the brokers up (ottla cluster health), and has a topic that is read records? Else --duration is too short";
+  throw new CommandFailure({ code: "NOTHING_MEASURED", message, hint, exitCode: EXIT.FAILED });
 }
 
 function refuseBadSoak(result: BenchResult): void {
