@@ -1,14 +1,19 @@
 // What becomes of client processes: each that ends otherwise than it was told to is named.
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createRng } from "../../src/base/rng.ts";
 import { Children } from "../../src/chaos/children.ts";
 import { Fleet } from "../../src/chaos/clients/fleet.ts";
+import type { ClientOrder } from "../../src/chaos/clients/order.ts";
+import { identify, isAlive, signalProcess } from "../../src/cli/process-identity.ts";
+import { ensureBuilt, MAIN } from "../cli/support.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "ottla-fleet-"));
 const children = new Children();
+beforeAll(ensureBuilt);
 afterAll(async () => {
   await children.close();
   rmSync(directory, { recursive: true, force: true });
@@ -50,6 +55,24 @@ describe("a fleet", () => {
     fleet.mark();
     expect(fleet.idle).toEqual(["reader-1"]);
     await fleet.stop();
+  });
+
+  it("leaves no client behind that was being loaded when the run was killed", async () => {
+    const order: ClientOrder = {
+      ...{ process: "reader-1", name: "reader-1", life: 0, firstOperation: 0, seed: 1, topics: [] },
+      ...{ brokers: ["127.0.0.1:1"], historyFile: join(directory, "reader-1.jsonl") },
+      role: { kind: "reader", sessionMs: [1, 2], rereadChance: 0 },
+    };
+    // Killed in the moment after it has written down whose parent it is.
+    const script = `const { fork } = require("node:child_process");
+      const child = fork(process.argv[1], [process.argv[2]], { stdio: ["ignore", "ignore", "ignore", "ipc"] });
+      process.stdout.write(String(child.pid), () => process.kill(process.pid, "SIGKILL"));`;
+    const args = ["-e", script, join(dirname(MAIN), "../chaos/clients/main.js"), JSON.stringify(order)];
+    const { stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    const client = identify(Number(stdout));
+    onTestFinished(() => void signalProcess(client, "SIGKILL"));
+    expect(isAlive(client)).toBe(true);
+    await expect.poll(() => isAlive(client), { timeout: 15_000 }).toBe(false);
   });
 
   it("has nothing to say of one that ends when it is told to", async () => {

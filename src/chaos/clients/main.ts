@@ -24,6 +24,8 @@ process.on("message", ({ kind }: ToClient) => {
   if (kind === "stop") life.stop();
 });
 process.on("disconnect", () => process.exit(1));
+// A parent that ended while this file was loaded: nobody has heard of that, and nobody will.
+if (!process.connected) process.exit(1);
 const telling = setInterval(() => tell({ kind: "counts", counts: life.counts }), TELL_EVERY_MS);
 try {
   await run(life, order.role);
