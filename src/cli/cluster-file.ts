@@ -105,7 +105,7 @@ function planNode(
     ["data.dir", { value: join(folder, "data"), origin: "the cluster's data directory" }],
     ["listeners", { value: `ws://127.0.0.1:${FIRST_PORT + index}`, origin: "the node's place in the cluster file" }],
   ]);
-  const { config } = resolveConfig([own, ...layers]);
+  const { config } = resolveConfig([own, ...layers], 'give each of "nodes" its own, such as {"node.id": 1}');
   const port = ports?.[index];
   const listeners = port === undefined ? config.listeners : config.listeners.replace(/:\d+$/, `:${port}`);
   return { nodeId: config["node.id"], config: { ...config, listeners }, logFile: join(folder, "log", "ottla.log") };

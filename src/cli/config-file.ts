@@ -23,8 +23,11 @@ export interface EffectiveConfig {
 const KEYS: Readonly<Record<string, ConfigKey>> = brokerConfigKeys;
 export const KNOWN_KEYS: readonly string[] = Object.keys(KEYS);
 
-export function configError(message: string, hint?: string): OttlaError {
-  return new OttlaError("CONFIG_UNREADABLE", message, hint === undefined ? {} : { hint });
+/** Of files of any kind. What helps with those of `server start` alone is not for here. */
+const WHERE_TOLD = "docs/configuration.md says what it takes, for a chaos plan docs/chaos.md";
+
+export function configError(message: string, hint = WHERE_TOLD): OttlaError {
+  return new OttlaError("CONFIG_UNREADABLE", message, { hint });
 }
 
 /** A parsed file that still knows where everything stands. */
@@ -145,27 +148,31 @@ export function settingsOfFlags(
   return new Map(given.map(([key, { flag, value }]) => [key, { value, origin: `flag ${flag}` }]));
 }
 
-/** Merges the layers, the strongest last, and checks the result. */
-export function resolveConfig(layers: readonly Settings[]): EffectiveConfig {
+/** Merges the layers, the strongest last, and checks the result. `missingHint`: where a key that has no default is to be given; by default as `server start` takes it. */
+export function resolveConfig(layers: readonly Settings[], missingHint?: string): EffectiveConfig {
   const merged = new Map<string, Setting>();
   for (const layer of layers) for (const [key, setting] of layer) merged.set(key, setting);
   for (const [key, { origin }] of merged) if (!KNOWN_KEYS.includes(key)) throw unknownKey(key, origin, KNOWN_KEYS);
   const given = Object.fromEntries([...merged].map(([key, { value }]) => [key, value]));
   const checked = checkedConfig(brokerConfigKeys, given);
-  if (checked.kind === "invalid") throw invalidValues(checked.names, merged);
+  if (checked.kind === "invalid") throw invalidValues(checked.names, merged, missingHint);
   const origins = Object.fromEntries(KNOWN_KEYS.map((key) => [key, merged.get(key)?.origin ?? "default"]));
   return { config: checked.config, origins };
 }
 
 export function unknownKey(key: string, origin: string, known: readonly string[]): OttlaError {
   const suggestion = nearest(key, known);
-  const hint =
-    suggestion === undefined ? "ottla server start --check prints every key" : `did you mean "${suggestion}"?`;
-  return configError(`${origin}: unknown key "${key}"`, hint);
+  const all = known === KNOWN_KEYS ? "docs/configuration.md lists every key" : `its keys are ${known.join(", ")}`;
+  return configError(
+    `${origin}: unknown key "${key}"`,
+    suggestion === undefined ? all : `did you mean "${suggestion}"?`,
+  );
 }
 
-function invalidValues(keys: readonly string[], merged: Settings): OttlaError {
-  return configError(keys.map((key) => faultOf(key, merged.get(key))).join("; "), hintFor(keys[0] ?? ""));
+function invalidValues(keys: readonly string[], merged: Settings, missingHint?: string): OttlaError {
+  const [first = ""] = keys;
+  const hint = merged.has(first) ? KEYS[first]?.about : (missingHint ?? hintForMissing(first));
+  return configError(keys.map((key) => faultOf(key, merged.get(key))).join("; "), hint);
 }
 
 function faultOf(key: string, setting: Setting | undefined): string {
@@ -175,9 +182,6 @@ function faultOf(key: string, setting: Setting | undefined): string {
   return `${setting.origin}: "${key}" takes ${takes}, not ${JSON.stringify(setting.value)}`;
 }
 
-function hintFor(key: string): string {
-  if (key === "node.id" || key === "data.dir") {
-    return `give --${key.replace(".", "-")}, -X ${key}=..., ${environmentName(key)} or a configuration file with -c`;
-  }
-  return KEYS[key]?.about ?? "";
+function hintForMissing(key: string): string {
+  return `give --${key.replace(".", "-")}, -X ${key}=..., ${environmentName(key)} or a configuration file with -c`;
 }

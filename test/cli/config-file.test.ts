@@ -172,6 +172,17 @@ describe("cluster file", () => {
     expect(node?.config).toMatchObject({ "node.id": 1, "data.dir": join(folder, "node-1", "data") });
   });
 
+  it("faults come with hints that fit it", () => {
+    expect(fault(() => plan('{"nodes": [{"node.id": 1}, {}]}'))).toBe(
+      '"node.id" is missing | give each of "nodes" its own, such as {"node.id": 1}',
+    );
+    expect(fault(() => plan('{"colour": 1}'))).toBe(
+      '/c.json:1: unknown key "colour" | its keys are cluster, data.dir, log.file.max.bytes, defaults, nodes',
+    );
+    const others = ['{"nodes": [{"node.id": "x"}]}', '{"nodes": [{"node.id": 1, "colour": 1}]}', "{", '{"nodes": []}'];
+    for (const text of others) expect(fault(() => plan(text))).not.toMatch(/server start|--node-id|\| $/);
+  });
+
   it("-n runs the first nodes, or makes more after the last one", () => {
     const text =
       '{"nodes": [{"node.id": 4, "listeners": "ws://127.0.0.1:9000", "num.partitions": 7}, {"node.id": 9, "listeners": "ws://127.0.0.1:9100"}]}';
