@@ -26,7 +26,7 @@ const IN_PROCESS_TOO = [
   "test/bench/{growth,histogram,result-file,sweep}.test.ts",
   "test/bench/{failover/timeline,load/loss,load/payload,load/recorder,load/tally}.test.ts",
   "test/bench/{reliability/figures,reliability/table,report/colours,report/parts,report/scale,report/xml}.test.ts",
-  "test/chaos/{grouping,judge,pieces,plan-file,self-test,verdict}.test.ts",
+  "test/chaos/{cell,grouping,judge,pieces,plan-file,self-test,verdict}.test.ts",
   "test/chaos/faults/{corrupt-files,corrupt-journal,failpoint-wish}.test.ts",
   "test/cli/{bench-failover,bench-flags,bench-reliability,bench-report,bench-verdict}.test.ts",
   "test/cli/{codes,config-changes,config-file}.test.ts",

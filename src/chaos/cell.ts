@@ -4,6 +4,7 @@ import type { Rng } from "../base/rng.ts";
 import type { HistoryEvent } from "../checkers/history.ts";
 import type { Fleet } from "./clients/fleet.ts";
 import type { ChaosCluster } from "./cluster-types.ts";
+import { startAll } from "./faults/parts.ts";
 import type { ActiveFault, FaultKind } from "./faults/types.ts";
 import { machineMs } from "./machine-clock.ts";
 import type { ChaosPlan } from "./plan.ts";
@@ -47,13 +48,21 @@ export async function runCell(cell: CellName, parts: CellParts): Promise<CellRun
   const nodes = await resolveTarget(cluster, cell.target, { place, rng });
   const fromMs = machineMs();
   if (nodes.length === 0) return unstruck(cell, fromMs, `there is no ${cell.target} to strike`);
+  const reasons: string[] = [];
+  const injected = (async () => kind.inject(cluster, nodes, rng, history))();
   let fault: ActiveFault;
   try {
-    fault = await inTime(kind.inject(cluster, nodes, rng, history), "the fault was not injected");
+    fault = await inTime(injected, "the fault was not injected");
   } catch (error) {
-    return unstruck(cell, fromMs, wordsOf(error));
+    // One that is only late is ended when it has come.
+    injected.then((late) => late.heal()).catch(() => undefined);
+    const half = unstruck(cell, fromMs, wordsOf(error));
+    await inTime(takeBack(cluster), "what was injected was not taken back").catch(
+      (why: unknown) => void reasons.push(wordsOf(why)),
+    );
+    const recoveredMs = await recovery(cluster, plan.recoveryMs, reasons);
+    return { ...half, nodes, recoveredMs, reasons: [...half.reasons, ...reasons] };
   }
-  const reasons: string[] = [];
   await sleep(plan.faultMs * KILL_AT);
   const clientKilled = parts.workload.killsClients ? await parts.fleet.killOne(rng) : undefined;
   await sleep(plan.faultMs * (1 - KILL_AT));
@@ -71,6 +80,17 @@ export async function runCell(cell: CellName, parts: CellParts): Promise<CellRun
     description: fault.description,
     ...{ observed, fromMs, untilMs, recoveredMs, isProgressDemanded, clientKilled, reasons },
   };
+}
+
+/** Whatever an injection did before it failed: it has told nobody how to end that. */
+async function takeBack({ nodes }: ChaosCluster): Promise<void> {
+  for (const node of nodes) {
+    node.signal("SIGCONT");
+    node.shim?.clear();
+    await node.network?.heal();
+    await node.proxy?.set(undefined);
+  }
+  await startAll(nodes.filter(({ pid }) => pid === undefined));
 }
 
 function unstruck(cell: CellName, fromMs: number, reason: string): CellRun {
