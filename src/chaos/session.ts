@@ -189,11 +189,13 @@ class Session {
     addTo(this.#counts, fleet.counts);
   }
 
-  /** A cluster that calls itself well, and in which somebody sends or reads nothing any more, is not. */
+  /** A cluster that calls itself well, and in which somebody sends or reads nothing any more, or a partition takes nothing, is not. */
   async #untilGoing(fleet: Fleet, since: string): Promise<void> {
-    await until(() => fleet.isGoing || fleet.bugs.length > 0, WARM_MS);
+    await until(() => (fleet.isGoing && fleet.silent.length === 0) || fleet.bugs.length > 0, WARM_MS);
     if (fleet.bugs.length > 0) return;
-    this.#reasons.push(...fleet.idle.map((process) => `${process} does nothing within ${WARM_MS} ms after ${since}`));
+    const within = `within ${WARM_MS} ms after ${since}`;
+    this.#reasons.push(...fleet.idle.map((process) => `${process} does nothing ${within}`));
+    this.#reasons.push(...fleet.silent.map((place) => `${place} acknowledges nothing ${within}`));
   }
 
   async #makeTopics(cluster: ChaosCluster, workload: WorkloadKind): Promise<readonly TopicSpec[]> {

@@ -6,8 +6,9 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createRng } from "../../src/base/rng.ts";
 import { Children } from "../../src/chaos/children.ts";
-import { Fleet } from "../../src/chaos/clients/fleet.ts";
-import type { ClientOrder } from "../../src/chaos/clients/order.ts";
+import { type ClientSpec, Fleet } from "../../src/chaos/clients/fleet.ts";
+import type { ClientOrder, TopicSpec } from "../../src/chaos/clients/order.ts";
+import { workloadKind } from "../../src/chaos/workloads.ts";
 import { identify, isAlive, signalProcess } from "../../src/cli/process-identity.ts";
 import { ensureBuilt, MAIN } from "../cli/support.ts";
 
@@ -20,14 +21,15 @@ afterAll(async () => {
 });
 
 /** One client, of which a program takes the place; its own command is what that does not look at. */
-function fleetOf(program: readonly string[]): Fleet {
-  return new Fleet(
-    {
-      ...{ children, directory, brokers: [], topics: [], rng: createRng(1), nextLife: () => 0 },
-      prefix: program,
-    },
-    [{ name: "reader-1", role: { kind: "reader", sessionMs: [1, 2], rereadChance: 0 } }],
-  );
+function fleetOf(
+  program: readonly string[],
+  { topics, client }: { readonly topics: readonly TopicSpec[]; readonly client: ClientSpec } = {
+    topics: [],
+    client: { name: "reader-1", role: { kind: "reader", sessionMs: [1, 2], rereadChance: 0 } },
+  },
+): Fleet {
+  const parts = { children, directory, brokers: [], topics, rng: createRng(1), nextLife: () => 0 };
+  return new Fleet({ ...parts, prefix: program }, [client]);
 }
 
 /** As a client does: it ends when it is told to. */
@@ -54,6 +56,24 @@ describe("a fleet", () => {
     await expect.poll(() => fleet.isGoing).toBe(true);
     fleet.mark();
     expect(fleet.idle).toEqual(["reader-1"]);
+    await fleet.stop();
+  });
+
+  it("names partitions that acknowledge nothing, from the start and from each mark on, also while others do", async () => {
+    const script = `let sent = 0;
+      const counts = () => ({ acknowledged: ++sent, "acknowledged by t-0": sent, "acknowledged by t-1": 1 });
+      setInterval(() => process.send({ kind: "counts", counts: counts() }), 50);
+      process.on("message", () => process.exit(0));`;
+    const topics = [{ name: "t", partitions: 2 }];
+    const [sender] = workloadKind("acks-all")?.clients([1]) ?? [];
+    if (sender === undefined) throw new Error("nobody sends");
+    const fleet = fleetOf([process.execPath, "-e", script], { topics, client: sender });
+    expect(fleet.silent).toEqual(["t-0", "t-1"]);
+    await expect.poll(() => fleet.silent, { timeout: 10_000 }).toEqual([]);
+    fleet.mark();
+    expect(fleet.silent).toEqual(["t-0", "t-1"]);
+    await expect.poll(() => fleet.silent, { timeout: 10_000 }).toEqual(["t-1"]);
+    expect(fleet.isGoing).toBe(true);
     await fleet.stop();
   });
 

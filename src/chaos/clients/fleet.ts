@@ -6,6 +6,7 @@ import type { Rng } from "../../base/rng.ts";
 import { clientScript } from "../build.ts";
 import type { Children } from "../children.ts";
 import {
+  acknowledgedBy,
   type ClientOrder,
   type ClientRole,
   type Counts,
@@ -99,6 +100,8 @@ export class Fleet {
   /** The present life of each. */
   readonly #present = new Map<string, ClientProcess>();
   readonly #all: ClientProcess[] = [];
+  /** When they were last marked. */
+  #countsBefore: Counts = {};
 
   constructor(parts: FleetParts, specs: readonly ClientSpec[]) {
     this.#parts = parts;
@@ -135,9 +138,22 @@ export class Fleet {
       .map(({ order }) => order.process);
   }
 
+  /** Partitions that have acknowledged nothing since then, though clients that ask for that send to all of them. */
+  get silent(): readonly string[] {
+    if (!this.#specs.some(({ role }) => role.kind === "load")) return [];
+    const now = this.counts;
+    const grew = (what: string): boolean => (now[what] ?? 0) > (this.#countsBefore[what] ?? 0);
+    return this.#parts.topics.flatMap(({ name, partitions }) =>
+      Array.from({ length: partitions }, (_, index) => index)
+        .filter((index) => !grew(acknowledgedBy(name, index)))
+        .map((index) => `${name}-${index}`),
+    );
+  }
+
   /** From now on what each does counts anew. */
   mark(): void {
     for (const client of this.#present.values()) client.doneBefore = client.done;
+    this.#countsBefore = this.counts;
   }
 
   #start(spec: ClientSpec, life: number): void {

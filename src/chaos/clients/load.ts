@@ -3,7 +3,7 @@ import type { Acks, Producer, ProducerOptions } from "../../client/types.ts";
 import { asOttlaError } from "../../model/errors.ts";
 import { makeRecord } from "../../checkers/named-records.ts";
 import type { ClientLife } from "./life.ts";
-import type { LoadRole, TopicSpec } from "./order.ts";
+import { acknowledgedBy, type LoadRole, type TopicSpec } from "./order.ts";
 
 const TICK_MS = 10;
 /** Sends not yet settled; more are left out, so that one that is never answered stops the load and not the process's memory. */
@@ -99,6 +99,8 @@ class Load {
       const { offset } = await this.#producer.send(topic, record, { acks });
       life.record({ type: "send ok", operation, offset });
       life.count("acknowledged");
+      // With acks=0 nobody has answered.
+      if (offset !== undefined) life.count(acknowledgedBy(topic, partition));
     } catch (thrown) {
       const error = asOttlaError(thrown);
       const type = error.outcome === "not appended" ? "send failed" : "send unknown";

@@ -60,6 +60,9 @@ export interface ClientOrder {
 /** Operations of one life, at most. */
 export const OPERATIONS_PER_LIFE = 100_000_000;
 
+/** The count of records that a partition has acknowledged. */
+export const acknowledgedBy = (topic: string, partition: number): string => `acknowledged by ${topic}-${partition}`;
+
 export type Counts = Readonly<Record<string, number>>;
 
 export type FromClient =
