@@ -200,8 +200,8 @@ type FeedEnd =
 /** Reads stdin to its end, to a signal, or to the first error after which nothing more can be sent. */
 class Feed {
   readonly #parts: FeedParts;
-  /** When the next record is due at the rate that was asked for. */
-  #dueMs = 0;
+  /** When the next record is due at the rate that was asked for; undefined: before the first. */
+  #dueMs: number | undefined;
 
   constructor(parts: FeedParts) {
     this.#parts = parts;
@@ -268,8 +268,9 @@ class Feed {
   /** Waits when more was sent than the rate allows by now. What a pause of the input left unused is not made up for. */
   #pace(rate: number): Promise<void> | undefined {
     const nowMs = performance.now();
-    this.#dueMs = Math.max(this.#dueMs, nowMs - CATCH_UP_MS) + 1000 / rate;
-    const aheadMs = this.#dueMs - nowMs;
+    const dueMs = Math.max(this.#dueMs ?? nowMs, nowMs - CATCH_UP_MS) + 1000 / rate;
+    this.#dueMs = dueMs;
+    const aheadMs = dueMs - nowMs;
     return aheadMs < PACE_MS ? undefined : delay(aheadMs);
   }
 }
