@@ -150,6 +150,8 @@ function twinOf(
     let [length, best] = [0, 0];
     while (at + length + BATCH_HEADER_BYTES <= donor.length) {
       const sizeBytes = batchSizeAt(donor, at + length);
+      // The donor may be rotten itself.
+      if (sizeBytes < BATCH_HEADER_BYTES) break;
       if (from + length + sizeBytes > view.length || at + length + sizeBytes > donor.length) break;
       length += sizeBytes;
       if (own.has(from + length)) best = length;

@@ -125,6 +125,14 @@ describe("a fault at rest", () => {
     expect(found.includes(2)).toBe(true);
   });
 
+  it("D6: a donor that is rotten itself gives what is whole of it (seed 615772249)", () => {
+    const image = diskOf();
+    // The length of its second batch: as if it took nothing.
+    image.corrupt(OTHER, batch(0, 2).length + 8, Uint8Array.of(255, 255, 255, 244));
+    const planted = plantAtRest(image, PATH, { kind: "misdirected write", rng: createRng(1), others: [PATH, OTHER] });
+    expect(planted).toBeDefined();
+  });
+
   it("D6: a stale write is what was there before the file was cut and written anew", () => {
     const image = diskOf();
     const node = image.find(PATH);
