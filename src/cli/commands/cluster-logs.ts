@@ -37,18 +37,26 @@ export async function clusterLogs({ args, flags, output }: Invocation<LogsFlags>
     const text = output.isJson ? asJson(source, line) : oneLine(readable(line));
     output.line(sources.length > 1 && !output.isJson ? `[${source.label}] ${text}` : text);
   };
-  const followers = sources.map((source) => {
+  const printLast = (source: Source): number => {
     const { lines, endByte } = reading(source, () => tailOf(source.file, count));
     for (const line of lines) print(source, line);
-    return reading(source, () => new Follower(source, endByte, (line) => print(source, line)));
-  });
-  if (flags.follow !== true) return EXIT.OK;
+    return endByte;
+  };
+  if (flags.follow !== true) {
+    for (const source of sources) printLast(source);
+    return EXIT.OK;
+  }
   let stopped: StopSignal | undefined;
   const off = onStopSignals({
     onFirst: (signal) => {
       stopped = signal;
     },
     onAgain: (signal) => process.exit(exitCodeOfSignal(signal)),
+  });
+  // Only now: whoever sees the first line may stop it.
+  const followers = sources.map((source) => {
+    const endByte = printLast(source);
+    return reading(source, () => new Follower(source, endByte, (line) => print(source, line)));
   });
   while (stopped === undefined) {
     for (const follower of followers) reading(follower, () => follower.read());
