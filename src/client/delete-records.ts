@@ -5,6 +5,7 @@ import type { TopicId } from "../model/ids.ts";
 import { backoffMs } from "../link/backoff.ts";
 import { API, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP } from "../wire/native/apis.ts";
 import type { DeletedRecords, DeleteRecordsOptions } from "./admin-types.ts";
+import { askMany } from "./ask-many.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import { CALL_TIMEOUT_MS, retrying } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
@@ -208,7 +209,7 @@ async function askLeaders(
 }
 
 async function askOne(
-  { alarms }: ClientContext,
+  context: ClientContext,
   asked: {
     readonly link: BrokerLink;
     readonly topicId: TopicId;
@@ -216,22 +217,14 @@ async function askOne(
     readonly timeoutMs: number;
   },
 ): Promise<Outcome[]> {
-  const { link, topicId, wishes, timeoutMs } = asked;
-  const deadlineMs = alarms.nowMs() + timeoutMs;
-  try {
-    const connection = await link.getWithin(timeoutMs, "CONNECTION_FAILED");
-    const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
+  const { topicId, wishes } = asked;
+  const answers = await askMany(context, asked, async (connection, leftMs) => {
     const entries = wishes.map(({ partition, offset }) => ({ topicId, partition, offset }));
     const request = { timeoutMs: wireMs(leftMs * WAIT_SHARE), entries };
-    const response = await connection.call(API.DELETE_RECORDS, request, leftMs);
-    return wishes.map((_, at) => {
-      const entry = response.entries[at];
-      if (entry === undefined) return new OttlaError("PROTOCOL_ERROR", "an answer without it");
-      if (entry.error === "NONE") return entry.lowWatermark;
-      return new OttlaError(entry.error, entry.message ?? undefined);
-    });
-  } catch (thrown) {
-    const error = asOttlaError(thrown);
-    return wishes.map(() => error);
-  }
+    return (await connection.call(API.DELETE_RECORDS, request, leftMs)).entries;
+  });
+  return answers.map((answer) => {
+    if (answer instanceof OttlaError) return answer;
+    return answer.error === "NONE" ? answer.lowWatermark : new OttlaError(answer.error, answer.message ?? undefined);
+  });
 }

@@ -1,6 +1,7 @@
 // Asks brokers how far replicas are: their leaders, which know of all, or, where nobody leads, each of itself.
-import { asOttlaError, OttlaError } from "../model/errors.ts";
+import { OttlaError } from "../model/errors.ts";
 import { API, type ApiTypes, type TopicMetadata } from "../wire/native/apis.ts";
+import { askMany } from "./ask-many.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ClientContext } from "./context.ts";
 import { partitionOf } from "./metadata-cache.ts";
@@ -53,8 +54,8 @@ export async function askLeaders(
   await Promise.all(asking);
 }
 
-async function askBroker(
-  { alarms }: ClientContext,
+function askBroker(
+  context: ClientContext,
   asked: {
     readonly link: BrokerLink;
     readonly topic: TopicMetadata;
@@ -62,18 +63,12 @@ async function askBroker(
     readonly timeoutMs: number;
   },
 ): Promise<Answer[]> {
-  const { link, topic, indexes, timeoutMs } = asked;
-  const deadlineMs = alarms.nowMs() + timeoutMs;
+  const { topic, indexes } = asked;
   const entries = indexes.map((partition) => ({ topicId: topic.topicId, partition }));
-  try {
-    const connection = await link.getWithin(timeoutMs, "CONNECTION_FAILED");
-    const leftMs = Math.max(1, deadlineMs - alarms.nowMs());
+  return askMany(context, { ...asked, wishes: indexes }, async (connection, leftMs) => {
     const response = await connection.call(API.DESCRIBE_PARTITIONS, { entries }, leftMs, { isPatient: true });
-    return indexes.map((_, at) => response.entries[at] ?? new OttlaError("PROTOCOL_ERROR"));
-  } catch (thrown) {
-    const error = asOttlaError(thrown);
-    return indexes.map(() => error);
-  }
+    return response.entries;
+  });
 }
 
 /** What each replica says of itself, by partition and node: where nobody leads. */

@@ -4,38 +4,28 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { dirname, join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { askReadiness } from "../../src/cli/cluster/readiness.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { identify, isAlive } from "../../src/cli/process-identity.ts";
 import { readState, writeState } from "../../src/cli/state-file.ts";
+import { clusterFolder } from "./cluster-folder.ts";
 import {
   collect,
-  ensureBuilt,
   json,
   MAIN,
   ottla,
   outputMatching,
   SMALL_NODE,
   start,
-  temporaryFolder,
   upArguments,
   writeClusterFile,
 } from "./support.ts";
 
-let folder = temporaryFolder();
-const dataDir = () => join(folder.path, "data");
+const folder = clusterFolder();
+const dataDir = () => folder.dataDir;
 const nodeDir = () => join(dataDir(), "node-1", "data");
 const upWith = (listeners?: string) => upArguments(folder.path, writeClusterFile(folder.path, listeners));
-
-beforeAll(ensureBuilt);
-beforeEach(() => {
-  folder = temporaryFolder();
-});
-afterEach(async () => {
-  await ottla(["cluster", "down", "--data-dir", dataDir()]);
-  folder.remove();
-});
 
 function foundState() {
   const outcome = readState(dataDir());

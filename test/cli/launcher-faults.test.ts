@@ -3,23 +3,15 @@ import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { isAlive } from "../../src/cli/process-identity.ts";
 import { drawFreePorts } from "../../src/cli/free-ports.ts";
 import { type ClusterState, readState } from "../../src/cli/state-file.ts";
-import { ensureBuilt, json, ottla, temporaryFolder, upArguments, writeThreeNodesFile } from "./support.ts";
+import { clusterFolder } from "./cluster-folder.ts";
+import { json, ottla, upArguments, writeThreeNodesFile } from "./support.ts";
 
-let folder = temporaryFolder();
-const dataDir = () => join(folder.path, "data");
-
-beforeAll(ensureBuilt);
-beforeEach(() => {
-  folder = temporaryFolder();
-});
-afterEach(async () => {
-  await ottla(["cluster", "down", "--data-dir", dataDir()]);
-  folder.remove();
-});
+const folder = clusterFolder();
+const dataDir = () => folder.dataDir;
 
 function state(): ClusterState {
   const outcome = readState(dataDir());

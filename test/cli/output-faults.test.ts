@@ -1,33 +1,22 @@
 // Output that cannot be written, on a full disk say: a command says so and fails, a launcher keeps its nodes.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { readState } from "../../src/cli/state-file.ts";
+import { clusterFolder } from "./cluster-folder.ts";
 import {
   cleanEnvironment,
   collect,
-  ensureBuilt,
   MAIN,
   ottla,
   outputMatching,
   SMALL_NODE,
-  temporaryFolder,
   upArguments,
   writeClusterFile,
 } from "./support.ts";
 
-let folder = temporaryFolder();
-const dataDir = () => join(folder.path, "data");
-
-beforeAll(ensureBuilt);
-beforeEach(() => {
-  folder = temporaryFolder();
-});
-afterEach(async () => {
-  await ottla(["cluster", "down", "--data-dir", dataDir()]);
-  folder.remove();
-});
+const folder = clusterFolder();
+const dataDir = () => folder.dataDir;
 
 /** Its standard output is a device that is always full. */
 function startOnFull(args: readonly string[]): ChildProcess {

@@ -18,6 +18,8 @@ const DECOMPRESSED_BYTES_MAX = 1 << 20;
 
 export type DecodeParts = Pick<DecodeOptions, "checksum" | "codecs">;
 
+type IsCommitted = (place: { readonly epoch: number; readonly offset: number }) => boolean;
+
 export class RecordTruth {
   /** By epoch, then offset. Bound: what one run writes. */
   readonly #epochs = new Map<number, Map<number, RecordSeen>>();
@@ -44,23 +46,23 @@ export class RecordTruth {
   }
 
   /** Of this key, a later one that counts: it makes this one old. */
-  isOld(
-    { key = "", offset }: RecordSeen,
-    isCommitted: (place: { readonly epoch: number; readonly offset: number }) => boolean,
-  ): boolean {
-    const all = this.#byKey.get(key) ?? [];
-    return all.some(({ epoch, record }) => record.offset > offset && isCommitted({ epoch, offset: record.offset }));
+  isOld(record: RecordSeen, isCommitted: IsCommitted): boolean {
+    return this.#hasLater(record, isCommitted, () => true);
   }
 
   /** A later record of its key that counts has no value. */
-  isDeleted(
+  isDeleted(record: RecordSeen, isCommitted: IsCommitted): boolean {
+    return this.#hasLater(record, isCommitted, ({ isTombstone }) => isTombstone);
+  }
+
+  #hasLater(
     { key = "", offset }: RecordSeen,
-    isCommitted: (place: { readonly epoch: number; readonly offset: number }) => boolean,
+    isCommitted: IsCommitted,
+    isMeant: (record: RecordSeen) => boolean,
   ): boolean {
     const all = this.#byKey.get(key) ?? [];
     return all.some(
-      ({ epoch, record }) =>
-        record.isTombstone && record.offset > offset && isCommitted({ epoch, offset: record.offset }),
+      ({ epoch, record }) => record.offset > offset && isMeant(record) && isCommitted({ epoch, offset: record.offset }),
     );
   }
 
