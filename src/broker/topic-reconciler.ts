@@ -97,8 +97,27 @@ export class TopicReconciler {
    */
   async start(): Promise<void> {
     this.#isStarted = true;
+    this.#adoptStrays();
     this.#everything();
     await this.settled();
+  }
+
+  /**
+   * D-17: rot in the journal may hide that a log was made, and its directory may have lost whose it is. What the partition held was acknowledged, and whoever
+   * made it anew as an empty one, and did not tell, would stay in its ISR. Only at the start: a topic that is made later has nothing to lose.
+   */
+  #adoptStrays(): void {
+    const { store, logger } = this.#deps;
+    const image = this.#deps.image();
+    for (const log of [...store.logs]) {
+      const { topic: name, topicId, partition, damage } = log;
+      const isKnown = image.topic(topicId) !== undefined || image.tombstone(topicId) !== undefined;
+      const topic = damage === undefined || isKnown ? undefined : image.topicByName(name);
+      if (topic === undefined || this.#place(topic.topicId, partition) === undefined) continue;
+      if (store.find(topic.topicId, partition) !== undefined) continue;
+      logger.error("stray_log_adopted", { topic: name, partition, topicId: topic.topicId, reason: damage?.reason });
+      store.adoptLog(log, topic.topicId);
+    }
   }
 
   /** In the turn in which it was applied. */

@@ -1,5 +1,6 @@
 // The logs of a store by name and by key: making, deleting and resetting them in an order that a crash can cut anywhere (D-14).
 import { isNoSpace, isPassing, diskFailed, isNotFound, storageError, storageFull, untilItPasses } from "./faults.ts";
+import { assert, present } from "../base/assert.ts";
 import { EMPTY_BYTES } from "../base/bytes.ts";
 import { mutant } from "../base/mutant.ts";
 import type { OttlaError } from "../model/errors.ts";
@@ -150,6 +151,15 @@ export class LogRegistry {
         waiter: { resolve, reject },
       });
     });
+  }
+
+  /** LogStore.adoptLog */
+  adopt(log: ReplicaLog, topicId: TopicId): void {
+    const known = present(this.find(log.topicId, log.partition), "log to adopt");
+    assert(known.damage !== undefined, `${known.topic}-${known.partition} is adopted though it is not damaged`);
+    this.#byKey.delete(keyOf(known.topicId, known.partition));
+    known.spec = { ...known.spec, topicId };
+    this.#byKey.set(keyOf(topicId, known.partition), known);
   }
 
   async delete(log: ReplicaLog): Promise<void> {

@@ -71,5 +71,10 @@ export function deletedDirectory(topic: string, partition: PartitionIndex, logId
   return topic.slice(0, NAME_LENGTH_MAX - suffix.length) + suffix;
 }
 
-export const isPartitionDirectory = (name: string): boolean => /^.+-\d+$/.test(name);
+/** The partition that a directory is named for; undefined for other names. */
+export function partitionOf(name: string): { readonly topic: string; readonly partition: PartitionIndex } | undefined {
+  const match = /^(.+)-(\d+)$/.exec(name);
+  return match === null ? undefined : { topic: match[1] as string, partition: Number(match[2]) as PartitionIndex };
+}
+
 export const isDeletedDirectory = (name: string): boolean => /^.+-\d+\.\d+-delete$/.test(name);

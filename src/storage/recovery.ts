@@ -3,7 +3,7 @@
 import { failpoint } from "../base/failpoint.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
-import { toLogId, toOffset } from "../model/ids.ts";
+import { toLogId, toOffset, type TopicId, UUID_BYTES, uuidFromBytes } from "../model/ids.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
@@ -22,11 +22,11 @@ import {
   imageName,
   isCleanedName,
   isDeletedDirectory,
-  isPartitionDirectory,
   JOURNAL_DIR,
   join,
   LOG_SUFFIX,
   partitionDirectory,
+  partitionOf,
   producersEndOf,
   SNAPSHOT_SUFFIX,
 } from "./paths.ts";
@@ -124,7 +124,8 @@ async function loadImage(store: LogStoreImpl, generation: number): Promise<Image
 /**
  * Ids in directories whose CREATE was lost are not used again either (D-14). Where the journal is damaged the CREATE may be behind the break, and so
  * may everything that was durable since: such a log is damaged, not one that never was (D-11). So is one to which a whole journal appends though nothing
- * speaks of it: no log that was deleted is appended to, so something of it was lost.
+ * speaks of it: no log that was deleted is appended to, so something of it was lost. A directory that does not say whose it is either is one of
+ * nobody, damaged: the broker knows whose it must be (LogStore.adoptLog).
  */
 async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<void> {
   const root = store.config.directory;
@@ -137,16 +138,35 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
     ({ kind, name }) =>
       kind === "directory" &&
       !(isWhole && holders.has(name)) &&
-      (isPartitionDirectory(name) || isDeletedDirectory(name)),
+      (partitionOf(name) !== undefined || isDeletedDirectory(name)),
   );
+  const unnamed: string[] = [];
   await runLimited(entries, LOOKS_MAX, async ({ name }) => {
     const metadata = await readPartitionMetadata(store.deps, join(root, name));
-    if (metadata === undefined) return;
+    if (metadata === undefined) return void unnamed.push(name);
     store.useLogId(metadata.logId);
     if (isDeletedDirectory(name) || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
     if (survey.departed.has(metadata.logId)) noteDeparted(survey, metadata);
     else noteOwner(survey, metadata, holders.get(name));
   });
+  for (const name of unnamed) if (!holders.has(name)) noteNobodys(store, survey, name);
+}
+
+/** All ids that are in use are known. */
+function noteNobodys(store: LogStoreImpl, survey: Survey, name: string): void {
+  const place = partitionOf(name);
+  if (survey.damage === undefined || place === undefined || mutant("D-17n")) return;
+  const logId = store.nextLogId;
+  store.useLogId(logId);
+  const damage = { reason: `${survey.damage}, and ${name} does not say whose it is`, fromOffset: undefined };
+  survey.histories.set(logId, unknownHistory(logId, { topicId: nobodysTopicId(logId), ...place }, damage));
+}
+
+/** Unlike those of topics (random), and unlike each other. */
+function nobodysTopicId(logId: number): TopicId {
+  const bytes = new Uint8Array(UUID_BYTES);
+  new DataView(bytes.buffer).setFloat64(UUID_BYTES - 8, logId);
+  return uuidFromBytes(bytes) as TopicId;
 }
 
 /** Its directory goes as that of any deleted log. */

@@ -79,7 +79,8 @@ const damageError = (log: ReplicaLog, reason: string): OttlaError =>
 
 export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
   readonly logId: LogId;
-  readonly spec: LogSpec;
+  /** Another topic's once it was adopted, damaged. */
+  spec: LogSpec;
   readonly held: HeldBatches<ReplicaLogImpl>;
   readonly segments: Segments;
   readonly epochs: EpochEntry[];

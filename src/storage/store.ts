@@ -241,6 +241,10 @@ export class LogStoreImpl
     return this.#registry.create(spec, 0);
   }
 
+  adoptLog(log: ReplicaLog, topicId: TopicId): void {
+    this.#registry.adopt(log, topicId);
+  }
+
   deleteLog(log: ReplicaLog): Promise<void> {
     return this.#registry.delete(log);
   }

@@ -37,6 +37,8 @@ function setUp(partitions: number) {
   const made: string[] = [];
   const image = {
     topic: (topicId: string) => topics.get(topicId),
+    topicByName: (name: string) => topics.get(name),
+    tombstone: (topicId: string) => (topicId === "going" ? {} : undefined),
     topics: topics.values(),
     tombstones: [],
     touched: [],
@@ -58,8 +60,11 @@ function setUp(partitions: number) {
       return replica;
     },
   };
+  const logs: ReplicaLog[] = [];
+  const adopted: string[] = [];
   const store = {
-    logs: [],
+    logs,
+    adoptLog: (log: ReplicaLog, topicId: string) => adopted.push(`${log.topicId}/${log.partition} as ${topicId}`),
     find: (topicId: string, index: number) => replicas.get(`${topicId}/${index}`)?.log,
     createLog: ({ topic, partition }: { readonly topic: string; readonly partition: number }) => {
       made.push(topic);
@@ -81,7 +86,13 @@ function setUp(partitions: number) {
     damageEnded: nothing,
     repair: () => new Promise(nothing),
   };
-  return { topics, made, reconciler: new TopicReconciler(deps, SELF, { nodeId: SELF.nodeId, config: configOf() }) };
+  return {
+    topics,
+    made,
+    logs,
+    adopted,
+    reconciler: new TopicReconciler(deps, SELF, { nodeId: SELF.nodeId, config: configOf() }),
+  };
 }
 
 const configOf = () => brokerConfigOf({ "node.id": 1, "data.dir": "/data", listeners: "node1:7070" });
@@ -95,4 +106,25 @@ test("D-17: logs of other topics are made, however many damaged ones are being r
     await Promise.race([reconciler.reconcile("new" as TopicId), turn().then(() => "still at it")]),
   ).toBeUndefined();
   expect(made).toEqual(["new", "new"]);
+});
+
+test("D-17: at the start a damaged log of nobody is that of the partition whose directory it has, if that should be here and has none", async () => {
+  const { topics, made, logs, adopted, reconciler } = setUp(1);
+  topics.set("lost", topicOf("lost", 2));
+  const stray = (topicId: string, topic: string, partition: number, damage: string | undefined) =>
+    logs.push({ topicId, topic, partition, damage } as unknown as ReplicaLog);
+  stray("nobody", "lost", 1, "rot");
+  stray("nobody", "lost", 2, "of a partition that there is not");
+  stray("nobody", "rotten", 0, "the partition has its log");
+  stray("nobody", "unheard of", 0, "rot");
+  stray("nobody", "lost", 0, undefined);
+  stray("going", "lost", 0, "the topic is deleted, and it is still to go");
+  void reconciler.start();
+  expect(adopted).toEqual(["nobody/1 as lost"]);
+  await turn();
+  // A topic that comes later has nothing to lose.
+  topics.set("unheard of", topicOf("unheard of", 1));
+  await reconciler.reconcile("unheard of" as TopicId);
+  expect(adopted).toHaveLength(1);
+  expect(made).toContain("unheard of");
 });

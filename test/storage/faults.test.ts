@@ -200,6 +200,34 @@ test("D-11: a log whose CREATE is behind the break is damaged, at every start, a
   await store.close();
 });
 
+test("D-17: a log whose CREATE is behind the break and whose directory does not say whose it is is damaged, and is its partition's by name", async () => {
+  const { files, log } = await killed(6);
+  flip(files, JOURNAL_PATH, 128 + 20);
+  flip(files, "/data/a-0/partition.metadata", 60);
+  for (let start = 0; start < 4; start++) {
+    const { store } = await opened(files);
+    const [found, ...others] = store.logs;
+    expect(others).toEqual([]);
+    expect(found).toMatchObject({
+      topic: "a",
+      partition: 0,
+      damage: { reason: expect.stringContaining("whose it is") },
+    });
+    expect(store.find(log.topicId, log.partition)).toBe(start < 2 ? undefined : found);
+    // What it is adopted as is known to the next start when a checkpoint has come between.
+    if (start === 1) {
+      await expect(store.createLog(specOf("a"))).rejects.toMatchObject({ code: "STORAGE_ERROR" });
+      store.adoptLog(found as typeof log, log.topicId);
+      expect(await store.createLog(specOf("a"))).toBe(found);
+    }
+    if (start === 3) expect((await store.resetLog(found as typeof log, 0 as Offset)).damage).toBeUndefined();
+    await store.close();
+  }
+  const { store } = await opened(files);
+  expect(store.find(log.topicId, log.partition)).toMatchObject({ damage: undefined, endOffset: 0 });
+  await store.close();
+});
+
 test("D-11: a broken last record is the tail, and is dropped", async () => {
   const { files, log, ends } = await killed(6);
   flip(files, JOURNAL_PATH, (ends[4] as number) + 90);

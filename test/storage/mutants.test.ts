@@ -235,6 +235,19 @@ const schedules: Record<string, () => Promise<boolean>> = {
     // The rotten page is below all that the next process looks at by itself.
     return isTold && (await after(files, log, DROP_ALL).catch(() => ({ end: 0 }))).end === -1;
   },
+  "D-17n": async () => {
+    const { files, store, recorder } = await opened();
+    const log = await store.createLog(specOf("a"));
+    for (let count = 0; count < 3; count++) appendBatch(log);
+    await recorder.until(() => log.durableEnd === 3);
+    files.kill();
+    files.image.crash(DROP_ALL);
+    files.image.flipBit("/data/journal/0000000001.journal", 128 + 20, 3);
+    files.image.unlink("/data/a-0/partition.metadata");
+    const { store: next } = await opened(new MemoryFiles(files.image));
+    for (const stray of [...next.logs]) next.adoptLog(stray, log.topicId);
+    return (await next.createLog(specOf("a"))).damage !== undefined;
+  },
   "D-18": async () => {
     const { files, store, recorder } = await opened(new MemoryFiles(), { diskReserveBytes: 8192 });
     await settle();
