@@ -45,6 +45,8 @@ export class PlantedDamage {
   spoil(node: NodeId, partition: PartitionName): void {
     const key = keyOf(node, partition);
     this.#spoilt.set(key, (this.#spoilt.get(key) ?? 0) + 1);
+    // Made, perhaps, by a process that died before anybody looked at it: the log that is seen next is the one.
+    this.#logIds.delete(key);
   }
 
   /** D8: a page of a file of it cannot be read, for as long as `isThere`: also in the next life of whoever met it and had no time to drop the log. */

@@ -131,7 +131,9 @@ export class BadClient {
     const lane = laneOf(session, place);
     if (lane.acknowledged.length === 0) return this.#send(session, place);
     const batch = this.#rng.pick(lane.acknowledged);
-    if (this.#forging.chance(0.35)) return this.#forge(session, batch);
+    const isForged = this.#forging.chance(0.35);
+    // B-10: of a batch that compaction changed the numbers alone decide, whatever is sent under them.
+    if (isForged && !this.#parts.board.isCompacted(place.topic)) return this.#forge(session, batch);
     this.#heardAgain(session, batch, await this.#produce(await this.#linkFor(place), batch, place));
   }
 

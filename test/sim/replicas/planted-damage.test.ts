@@ -149,3 +149,13 @@ describe("16: what was damaged in two places (seed 604792180)", () => {
     expect(machine.found(12)).toBe("unexplained");
   });
 });
+
+describe("16: a log that a process made and nobody looked at before it died (seed 719381101)", () => {
+  it("is the one that was damaged, though another was seen before", () => {
+    const machine = new Machine();
+    machine.damage.found(NODE, PARTITION, { log: { logId: toLogId(4) } as ReplicaLog, nowMs: 0 });
+    machine.damage.spoil(NODE, PARTITION);
+    expect(machine.found(12)).toBe("planted");
+    expect(machine.found(13)).toBe("unexplained");
+  });
+});
