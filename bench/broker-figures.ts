@@ -4,6 +4,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { connect } from "../src/index.ts";
+import { bareBroker } from "./bare-broker.ts";
 import { BareFile } from "./bare-files.ts";
 import { type BrokerProcess, withBrokerProcess } from "./broker-process.ts";
 import { type BoundedSummary, comparedRows, interleave, type Summary, withTemporaryDirectory } from "./harness.ts";
@@ -36,23 +37,23 @@ function groupedWrites(totalBytes: number): Promise<number> {
 async function groupedRows(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
   const totalBytes = Math.round(TOTAL_BYTES * scale);
   const grouped = "grouped write and fdatasync, 16 x 256 KiB";
+  const bare = "bare server: with a CRC and one write";
   const broker = "broker, acks=all, batches of 256 KiB";
   const load = { acks: "all", recordBytes: 1024, batchBytes: BATCH_BYTES, totalBytes } as const;
   const samples = await interleave(
     [
       { name: grouped, run: () => settle().then(() => groupedWrites(totalBytes)) },
+      { name: bare, run: () => settle().then(() => bareBroker("kept", BATCH_BYTES, totalBytes)) },
       { name: broker, run: () => settle().then(() => withBrokerProcess(({ address }) => produceTo([address], load))) },
     ],
     rounds,
   );
   const ratio = "  over grouped writes";
-  return comparedRows(samples, {
-    baseline: grouped,
-    judged: broker,
-    unit: "MB/s",
-    ratio,
-    bound: { floor: GROUPED_FLOOR },
-  });
+  const rows = { baseline: grouped, unit: "MB/s", ratio };
+  return [
+    ...comparedRows(samples, { ...rows, judged: bare, bound: {} }),
+    ...comparedRows(samples, { ...rows, judged: broker, bound: { floor: GROUPED_FLOOR } }).slice(1),
+  ];
 }
 
 /** p99 in milliseconds of one who reads what is written now, from the send to the record; `readers` others read what is old meanwhile. */

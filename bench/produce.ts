@@ -1,8 +1,10 @@
 // Produce throughput of one broker in its own process against the raw append of the same run: acks 1 and all, records of 100 bytes
-// and 1 KiB, batches of 64 KiB, 50 in flight on one partition. The client encodes its records and shares the machine's cores.
+// and 1 KiB, batches of 64 KiB, 50 in flight on one partition. The client encodes its records and shares the machine's cores. Beside them what a server
+// with nothing in it does, which tells how much of the floor is the broker's to reach.
 import { connect } from "../src/index.ts";
 import type { Acks } from "../src/client/types.ts";
 import { interleave, type BoundedSummary, ratios, type Summary, summarise, type Variant } from "./harness.ts";
+import { bareBroker } from "./bare-broker.ts";
 import { RAW_APPEND_BYTES, rawAppend } from "./raw-append.ts";
 import { withBrokerProcess } from "./broker-process.ts";
 import { withTemporaryDirectory } from "./harness.ts";
@@ -11,6 +13,11 @@ const BATCH_BYTES = 64 * 1024;
 const IN_FLIGHT = 50;
 const FLOOR = 0.2;
 const GOAL = 0.35;
+const RAW = "raw append 64 KiB";
+const BARE = [
+  { name: "bare server: messages heard and answered", kind: "heard" },
+  { name: "bare server: with a CRC and one write", kind: "kept" },
+] as const;
 
 export interface ProduceLoad {
   readonly acks: Acks;
@@ -81,17 +88,22 @@ export async function benchProduce(rounds: number, scale: number): Promise<(Summ
   const nameOf = (load: ProduceLoad) => `acks=${load.acks}, ${load.recordBytes} B records`;
   const variants: Variant[] = [
     {
-      name: "raw append 64 KiB",
-      run: async () =>
-        settle().then(() =>
-          withTemporaryDirectory(async (directory) => rawAppend(directory, RAW_APPEND_BYTES * scale)),
-        ),
+      name: RAW,
+      run: () => withTemporaryDirectory(async (directory) => rawAppend(directory, RAW_APPEND_BYTES * scale)),
     },
-    ...loads.map((load) => ({ name: nameOf(load), run: async () => settle().then(() => produceRate(load)) })),
+    ...BARE.map(({ name, kind }) => ({ name, run: () => bareBroker(kind, BATCH_BYTES, RAW_APPEND_BYTES * scale) })),
+    ...loads.map((load) => ({ name: nameOf(load), run: () => produceRate(load) })),
   ];
-  const samples = await interleave(variants, rounds);
-  const baseline = samples.get("raw append 64 KiB") ?? [];
-  const rows: (Summary | BoundedSummary)[] = [summarise("raw append 64 KiB", "MB/s", baseline)];
+  const samples = await interleave(
+    variants.map(({ name, run }) => ({ name, run: () => settle().then(run) })),
+    rounds,
+  );
+  const [raw = [], kept = []] = [samples.get(RAW), samples.get(BARE[1].name)];
+  const rows: (Summary | BoundedSummary)[] = [summarise(RAW, "MB/s", raw)];
+  for (const { name } of BARE) {
+    const rates = samples.get(name) ?? [];
+    rows.push(summarise(name, "MB/s", rates), summarise("  over raw append", "ratio", ratios(rates, raw)));
+  }
   for (const load of loads) {
     const rates = samples.get(nameOf(load)) ?? [];
     rows.push(summarise(nameOf(load), "MB/s", rates));
@@ -102,9 +114,10 @@ export async function benchProduce(rounds: number, scale: number): Promise<(Summ
         rates.map((rate) => (rate * 1000) / load.recordBytes),
       ),
     );
+    rows.push(summarise("  over the bare server with a write", "ratio", ratios(rates, kept)));
     rows.push({
-      ...summarise(`  over raw append`, "ratio", ratios(rates, baseline)),
-      baseline: "raw append 64 KiB",
+      ...summarise("  over raw append", "ratio", ratios(rates, raw)),
+      baseline: RAW,
       floor: FLOOR,
       goal: GOAL,
     });
