@@ -5,16 +5,17 @@ import { failpoint } from "../base/failpoint.ts";
 import { AssertionFailure, assertNever } from "../base/assert.ts";
 import { Gate } from "../base/gate.ts";
 import { asOttlaError, type OttlaError } from "../model/errors.ts";
-import { type PartitionIndex, toPartitionIndex, type TopicId } from "../model/ids.ts";
+import { toPartitionIndex, type TopicId } from "../model/ids.ts";
 import type { MetadataImage, PartitionImage, TopicImage } from "../metadata/image.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
 import type { LogStore, ReplicaLog } from "../storage/types.ts";
 import { affectedBy, EVERYTHING, WHOLE } from "./affected-partitions.ts";
-import { logSpecOf, type TopicDefaults, TopicLimitsTable } from "./effective-configs.ts";
+import { type TopicDefaults, TopicLimitsTable } from "./effective-configs.ts";
 import type { Applied } from "./quorum/types.ts";
 import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
+import { adoptStrays, createLog } from "./stray-logs.ts";
 import { mayFetchAnew, type SelfIdentity, wantedRole } from "./wanted-role.ts";
 
 export type { SelfIdentity } from "./wanted-role.ts";
@@ -97,27 +98,9 @@ export class TopicReconciler {
    */
   async start(): Promise<void> {
     this.#isStarted = true;
-    this.#adoptStrays();
+    adoptStrays(this.#deps, (topicId, index) => this.#place(topicId, index) !== undefined);
     this.#everything();
     await this.settled();
-  }
-
-  /**
-   * D-17: rot in the journal may hide that a log was made, and its directory may have lost whose it is. What the partition held was acknowledged, and whoever
-   * made it anew as an empty one, and did not tell, would stay in its ISR. Only at the start: a topic that is made later has nothing to lose.
-   */
-  #adoptStrays(): void {
-    const { store, logger } = this.#deps;
-    const image = this.#deps.image();
-    for (const log of [...store.logs]) {
-      const { topic: name, topicId, partition, damage } = log;
-      const isKnown = image.topic(topicId) !== undefined || image.tombstone(topicId) !== undefined;
-      const topic = damage === undefined || isKnown ? undefined : image.topicByName(name);
-      if (topic === undefined || this.#place(topic.topicId, partition) === undefined) continue;
-      if (store.find(topic.topicId, partition) !== undefined) continue;
-      logger.error("stray_log_adopted", { topic: name, partition, topicId: topic.topicId, reason: damage?.reason });
-      store.adoptLog(log, topic.topicId);
-    }
   }
 
   /** In the turn in which it was applied. */
@@ -355,28 +338,12 @@ export class TopicReconciler {
       await drop;
     }
     if (this.#place(topicId, index) === undefined) return;
-    const log = store.find(topicId, index) ?? (await this.#logGate.run(() => this.#create(topic, index)));
+    const log = store.find(topicId, index) ?? (await this.#logGate.run(() => createLog(this.#deps, topic, index)));
     failpoint("partition-created");
     const now = this.#place(topicId, index);
     if (now === undefined) return;
     const replica = replicas.open(log, this.#limits.of(this.#deps.image(), now.topic));
     if (replica.damage !== undefined) this.#deps.onNews();
-  }
-
-  /**
-   * S-2: rot in the journal may bring back, damaged, the log of a deleted topic; nobody is owed word of it any more. When a new topic has its name it goes.
-   */
-  async #create(topic: TopicImage, index: PartitionIndex): Promise<ReplicaLog> {
-    const { store, image, logger } = this.#deps;
-    try {
-      return await store.createLog(logSpecOf(topic, index));
-    } catch (thrown) {
-      const stray = [...store.logs].find((log) => log.topic === topic.name && log.partition === index);
-      if (stray === undefined || image().topic(stray.topicId) !== undefined) throw thrown;
-      logger.warn("stray_log_dropped", { topic: stray.topic, topicId: stray.topicId, partition: stray.partition });
-      await store.deleteLog(stray);
-      return await store.createLog(logSpecOf(topic, index));
-    }
   }
 
   /** Its log went while it was begun anew. */

@@ -143,10 +143,11 @@ async function noteDirectoryIds(store: LogStoreImpl, survey: Survey): Promise<vo
   const unnamed: string[] = [];
   await runLimited(entries, LOOKS_MAX, async ({ name }) => {
     const metadata = await readPartitionMetadata(store.deps, join(root, name));
-    if (metadata === undefined) return void unnamed.push(name);
-    store.useLogId(metadata.logId);
-    if (isDeletedDirectory(name) || name !== partitionDirectory(metadata.topic, metadata.partition)) return;
-    if (survey.departed.has(metadata.logId)) noteDeparted(survey, metadata);
+    if (metadata !== undefined) store.useLogId(metadata.logId);
+    if (isDeletedDirectory(name)) return;
+    // Nor does one whose file is another's, which a write that went astray has put there.
+    if (metadata === undefined || name !== partitionDirectory(metadata.topic, metadata.partition)) unnamed.push(name);
+    else if (survey.departed.has(metadata.logId)) noteDeparted(survey, metadata);
     else noteOwner(survey, metadata, holders.get(name));
   });
   for (const name of unnamed) if (!holders.has(name)) noteNobodys(store, survey, name);

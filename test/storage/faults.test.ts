@@ -1,14 +1,16 @@
 // Full disks, failing disks, damaged files.
 import { expect, test } from "vitest";
-import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
+import { type LeaderEpoch, type Offset, toLogId } from "../../src/model/ids.ts";
 import { FileError } from "../../src/ports/files.ts";
 import { DROP_ALL, type FileNode } from "../../src/sim/disk-image.ts";
 import { openLogStore } from "../../src/storage/log-store.ts";
+import { encodePartitionMetadata } from "../../src/storage/partition-metadata.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import {
   appendBatch,
   baseConfig,
+  checksum,
   contentOf,
   makeDeps,
   ManualTimers,
@@ -164,6 +166,7 @@ function flip(files: MemoryFiles, path: string, position: number): void {
   files.image.write(node, position, Uint8Array.of((node.live.view[position] as number) ^ 0xff));
 }
 
+const METADATA_PATH = "/data/a-0/partition.metadata";
 const JOURNAL_PATH = "/data/journal/0000000001.journal";
 
 test("D-11: a broken record that a later one proves synced is damage: nothing is served, nothing is lost sight of", async () => {
@@ -200,33 +203,47 @@ test("D-11: a log whose CREATE is behind the break is damaged, at every start, a
   await store.close();
 });
 
-test("D-17: a log whose CREATE is behind the break and whose directory does not say whose it is is damaged, and is its partition's by name", async () => {
-  const { files, log } = await killed(6);
-  flip(files, JOURNAL_PATH, 128 + 20);
-  flip(files, "/data/a-0/partition.metadata", 60);
-  for (let start = 0; start < 4; start++) {
-    const { store } = await opened(files);
-    const [found, ...others] = store.logs;
-    expect(others).toEqual([]);
-    expect(found).toMatchObject({
-      topic: "a",
-      partition: 0,
-      damage: { reason: expect.stringContaining("whose it is") },
-    });
-    expect(store.find(log.topicId, log.partition)).toBe(start < 2 ? undefined : found);
-    // What it is adopted as is known to the next start when a checkpoint has come between.
-    if (start === 1) {
-      await expect(store.createLog(specOf("a"))).rejects.toMatchObject({ code: "STORAGE_ERROR" });
-      store.adoptLog(found as typeof log, log.topicId);
-      expect(await store.createLog(specOf("a"))).toBe(found);
+test.each([
+  ["is rotten", (files: MemoryFiles) => flip(files, METADATA_PATH, 60)],
+  ["is gone", (files: MemoryFiles) => files.image.unlink(METADATA_PATH)],
+  [
+    // Seed 719392081
+    "is another log's",
+    (files: MemoryFiles) => {
+      const strangers = { ...specOf("b", 0, 7), logId: toLogId(1) };
+      files.image.write(fileOf(files, METADATA_PATH), 0, encodePartitionMetadata(strangers, checksum));
+    },
+  ],
+])(
+  "D-17: a log whose CREATE is behind the break and whose metadata file %s is damaged, and its partition's by name",
+  async (_, harm) => {
+    const { files, log } = await killed(6);
+    flip(files, JOURNAL_PATH, 128 + 20);
+    harm(files);
+    for (let start = 0; start < 4; start++) {
+      const { store } = await opened(files);
+      const [found, ...others] = store.logs;
+      expect(others).toEqual([]);
+      expect(found).toMatchObject({
+        topic: "a",
+        partition: 0,
+        damage: { reason: expect.stringContaining("whose it is") },
+      });
+      expect(store.find(log.topicId, log.partition)).toBe(start < 2 ? undefined : found);
+      // What it is adopted as is known to the next start when a checkpoint has come between.
+      if (start === 1) {
+        await expect(store.createLog(specOf("a"))).rejects.toMatchObject({ code: "STORAGE_ERROR" });
+        store.adoptLog(found as typeof log, log.topicId);
+        expect(await store.createLog(specOf("a"))).toBe(found);
+      }
+      if (start === 3) expect((await store.resetLog(found as typeof log, 0 as Offset)).damage).toBeUndefined();
+      await store.close();
     }
-    if (start === 3) expect((await store.resetLog(found as typeof log, 0 as Offset)).damage).toBeUndefined();
+    const { store } = await opened(files);
+    expect(store.find(log.topicId, log.partition)).toMatchObject({ damage: undefined, endOffset: 0 });
     await store.close();
-  }
-  const { store } = await opened(files);
-  expect(store.find(log.topicId, log.partition)).toMatchObject({ damage: undefined, endOffset: 0 });
-  await store.close();
-});
+  },
+);
 
 test("D-11: a broken last record is the tail, and is dropped", async () => {
   const { files, log, ends } = await killed(6);
