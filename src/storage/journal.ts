@@ -85,6 +85,8 @@ export interface JournalHost {
   giveUpReserve(): Promise<boolean>;
   onJournalFailed(error: OttlaError): void;
   onGroupWritten(sizeBytes: number): void;
+  /** The next file cannot be made for now, and nothing is written before it is there. Told once a rotation. */
+  onNextPutOff(thrown: unknown): void;
   /** A sync has ended well. */
   onSynced(durationMs: number): void;
 }
@@ -335,12 +337,15 @@ export class Journal {
     if (this.#failure !== undefined || rotation === undefined) return false;
     const ended = this.#file;
     failpoint("journal-sealed");
+    let isTold = false;
     for (let attempt = 0; ; attempt++) {
       try {
         this.#file = await rotation.open(ended);
         break;
       } catch (thrown) {
         if (isNoSpace(thrown) && attempt === 0 && (await this.#host.giveUpReserve())) continue;
+        if (isPassing(thrown) && !isTold) this.#host.onNextPutOff(thrown);
+        isTold = true;
         if (!isPassing(thrown)) this.#fail(diskFailed(thrown));
         else if (this.#host.isClosing) this.#fail(storageFull(thrown));
         else await this.#pause();

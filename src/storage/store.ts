@@ -322,6 +322,10 @@ export class LogStoreImpl
     return kept;
   }
 
+  onNextPutOff(thrown: unknown): void {
+    this.deps.logger.warn("journal_waits", { error: String(thrown) });
+  }
+
   onJournalFailed(error: OttlaError): void {
     this.fail(error);
   }
