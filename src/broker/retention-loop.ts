@@ -3,7 +3,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Logger } from "../ports/logger.ts";
 import type { Counter } from "../ports/metrics.ts";
 import type { TimerHandle, Timers } from "../ports/timers.ts";
-import { type RetentionPass, type RetentionVerdict, retained } from "../storage/retention.ts";
+import { type RetentionPass, type RetentionVerdict, retained, wholeSegmentsTo } from "../storage/retention.ts";
 import { raiseLogStart } from "./log-starts.ts";
 import type { Replica } from "./replica.ts";
 import type { ReplicaManager } from "./replica-manager.ts";
@@ -113,7 +113,7 @@ export class RetentionLoop {
       // D-23: nobody is forgotten by a clock that jumped.
       mayExpire: pass.byTimeMax > 1,
       // By then compaction may have made one of several segments, and less of all, or the topic may be kept for longer.
-      dueTo: () => verdictOn(replica, pass).startOffset,
+      dueTo: () => wholeSegmentsTo(log.segmentViews(), Math.min(startOffset, verdictOn(replica, pass).startOffset)),
     });
   }
 }

@@ -2,6 +2,7 @@
 import type { MetadataImage, TopicImage } from "../metadata/image.ts";
 import type { PartitionIndex, TopicId } from "../model/ids.ts";
 import type { Logger } from "../ports/logger.ts";
+import { isNobodys } from "../storage/nobodys-log.ts";
 import type { LogStore, ReplicaLog } from "../storage/types.ts";
 import { logSpecOf } from "./effective-configs.ts";
 
@@ -12,7 +13,7 @@ interface Deps {
 }
 
 /**
- * D-17: a damaged log of nobody in the directory of a partition that has none may be what is left of that partition's, and that held what was acknowledged:
+ * D-17: a log of nobody in the directory of a partition that has none may be what is left of that partition's, and that held what was acknowledged:
  * made anew as an empty one, with nobody told, it would count for a whole one. At the start only: a topic that is made later has nothing to lose.
  */
 export function adoptStrays(
@@ -21,16 +22,12 @@ export function adoptStrays(
 ): void {
   for (const log of [...store.logs]) {
     const { topic: name, partition, damage } = log;
-    if (damage === undefined || isKnown(image(), log)) continue;
-    const topicId = image().topicByName(name)?.topicId;
+    const topicId = isNobodys(log.topicId) ? image().topicByName(name)?.topicId : undefined;
     if (topicId === undefined || !isHere(topicId, partition) || store.find(topicId, partition) !== undefined) continue;
-    logger.error("stray_log_adopted", { topic: name, topicId, partition, reason: damage.reason });
+    logger.error("stray_log_adopted", { topic: name, topicId, partition, reason: damage?.reason });
     store.adoptLog(log, topicId);
   }
 }
-
-const isKnown = (image: MetadataImage, { topicId }: ReplicaLog): boolean =>
-  image.topic(topicId) !== undefined || image.tombstone(topicId) !== undefined;
 
 /** S-2: nobody is owed word of the log of a deleted topic that rot brought back: when a new topic has its name it goes. */
 export async function createLog(

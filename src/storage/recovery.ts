@@ -3,7 +3,7 @@
 import { failpoint } from "../base/failpoint.ts";
 import { mutant } from "../base/mutant.ts";
 import { OttlaError } from "../model/errors.ts";
-import { toLogId, toOffset, type TopicId, UUID_BYTES, uuidFromBytes } from "../model/ids.ts";
+import { toLogId, toOffset } from "../model/ids.ts";
 import { removeOld, syncLogs, writeImage } from "./checkpoint-files.ts";
 import { lastEpoch, openEpoch, raiseEpochsStart, truncateEpochs } from "./epochs.ts";
 import { datasync, isNotFound, isUnreadable, runLimited, syncDirectory } from "./faults.ts";
@@ -30,6 +30,7 @@ import {
   producersEndOf,
   SNAPSHOT_SUFFIX,
 } from "./paths.ts";
+import { nobodysTopicId } from "./nobodys-log.ts";
 import type { PartitionMetadata } from "./partition-metadata.ts";
 import { ProducerReplay } from "./producer-replay.ts";
 import {
@@ -161,13 +162,6 @@ function noteNobodys(store: LogStoreImpl, survey: Survey, name: string): void {
   store.useLogId(logId);
   const damage = { reason: `${survey.damage}, and ${name} does not say whose it is`, fromOffset: undefined };
   survey.histories.set(logId, unknownHistory(logId, { topicId: nobodysTopicId(logId), ...place }, damage));
-}
-
-/** Unlike those of topics (random), and unlike each other. */
-function nobodysTopicId(logId: number): TopicId {
-  const bytes = new Uint8Array(UUID_BYTES);
-  new DataView(bytes.buffer).setFloat64(UUID_BYTES - 8, logId);
-  return uuidFromBytes(bytes) as TopicId;
 }
 
 /** Its directory goes as that of any deleted log. */

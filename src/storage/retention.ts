@@ -71,6 +71,15 @@ export function retained(state: RetentionState, settings: RetentionSettings, pas
   return { startOffset: raised as Offset, bySize, byTime: place - first - bySize, putOff: old - place };
 }
 
+/**
+ * S-26: how far a start may go that is to be raised to `toOffset`, which ended a segment when that was decided: compaction may have made one of it and the
+ * next. In the last segment as far as that: it goes on being written.
+ */
+export function wholeSegmentsTo(segments: readonly SegmentView[], toOffset: number): number {
+  if (toOffset >= (segments.at(-1)?.base ?? 0)) return toOffset;
+  return segments.findLast(({ base }) => base <= toOffset)?.base ?? toOffset;
+}
+
 /** How many from `place` on are too old. */
 function countOld(state: RetentionState, place: number, retentionMs: number, nowMs: number): number {
   if (retentionMs < 0) return 0;

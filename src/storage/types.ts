@@ -118,7 +118,7 @@ export interface LogStore {
   /** Creates an empty log, or returns the one that exists. Rejects when the disk is full or failed. Resolves when durable. */
   createLog(spec: LogSpec): Promise<ReplicaLog>;
   /**
-   * D-17: a damaged log of a topic that is not there, in the directory of a partition that should be and is not, may be all that is left of it: it is that
+   * D-17: a log of nobody (isNobodys) in the directory of a partition that should have one and has none may be all that is left of it: it is that
    * partition's from here on, damaged as it is. What the next start does not know again is adopted again.
    */
   adoptLog(log: ReplicaLog, topicId: TopicId): void;

@@ -191,10 +191,7 @@ describe.skipIf(!hasPrlimit)("no file descriptor left (EMFILE)", () => {
         () => undefined,
         (error: unknown) => error,
       );
-    await until(
-      () => says.test(tailOf(node, 400)),
-      `${String(says)}\n${tailOf(node)}\n${load.ledger.refusals.join()}`,
-    );
+    await until(() => says.test(tailOf(node, 400)), `${String(says)}\n${tailOf(node)}\n${load.ledger.refusals.join()}`);
     expect(node.pid, tailOf(node)).toBeDefined();
     await load.goesOn(goesOn);
     limitDescriptors(node, "4096:");

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import type { Offset } from "../../src/model/ids.ts";
 import { CLEANUP } from "../../src/model/config-values.ts";
-import { type RetentionSettings, type RetentionState, retained } from "../../src/storage/retention.ts";
+import { type RetentionSettings, type RetentionState, retained, wholeSegmentsTo } from "../../src/storage/retention.ts";
 import type { SegmentView } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { appendBatch, contentOf, openStore, Recorder, specOf } from "./support.ts";
@@ -94,6 +94,16 @@ describe("by time (S-27)", () => {
     const both = { ...settings, retentionBytes: 100 };
     expect(retained(stateOf(segments), both, at(99_000, 0))).toMatchObject({ startOffset: 20, bySize: 2, putOff: 1 });
   });
+});
+
+test.each([
+  ["where a segment begins", 20, 20],
+  ["not into one that is closed", 15, 10],
+  ["into the last one", 35, 35],
+  ["below all of them there is nothing to keep", 0, 0],
+])("S-26: a raise that waited goes on %s (seed 720072036)", (_what, toOffset, goesTo) => {
+  expect(wholeSegmentsTo(segmentsOf([100, 0], [100, 0], [100, 0], [100, 0]), toOffset)).toBe(goesTo);
+  expect(wholeSegmentsTo([], toOffset)).toBe(toOffset);
 });
 
 test("S-29: without delete in its policy a log keeps what it has", () => {
