@@ -73,7 +73,7 @@ export function deletedDirectory(topic: string, partition: PartitionIndex, logId
 
 /** The partition that a directory is named for; undefined for other names. */
 export function partitionOf(name: string): { readonly topic: string; readonly partition: PartitionIndex } | undefined {
-  const match = /^(.+)-(\d+)$/.exec(name);
+  const match = /^(.+)-(0|[1-9]\d{0,8})$/.exec(name);
   return match === null ? undefined : { topic: match[1] as string, partition: Number(match[2]) as PartitionIndex };
 }
 

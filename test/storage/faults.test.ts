@@ -374,3 +374,13 @@ for (const harm of ["missing", "short", "foreign", "tail"] as const) {
     await store.close();
   });
 }
+
+test("D-17: directories that no partition can have are left alone by a start from a damaged journal", async () => {
+  const { files } = await killed(6);
+  flip(files, JOURNAL_PATH, 128 + 20);
+  for (const name of ["b-01", "backup-20261130194500", "notes"]) files.image.makeDirectory(`/data/${name}`);
+  const { store } = await opened(files);
+  expect([...store.logs].map(({ topic, partition }) => `${topic}-${partition}`)).toEqual(["a-0"]);
+  await store.close();
+  expect((await files.list("/data")).map(({ name }) => name)).toEqual(expect.arrayContaining(["b-01", "notes"]));
+});
