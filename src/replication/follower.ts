@@ -36,6 +36,8 @@ export class Follower<Token, Body> {
   #leaderEpoch: LeaderEpoch = NO_LEADER_EPOCH;
   /** Of the record followed. */
   #uncleanEpoch = -1;
+  /** In the ISR or the ELR, as far as is known here: it may be elected. */
+  #isCounted = false;
   #isFollowing = false;
   /** Infinity: not before another epoch. 0: its position is out. */
   #retryAtMs = 0;
@@ -75,6 +77,7 @@ export class Follower<Token, Body> {
     this.#leaderId = leaderId;
     this.#leaderEpoch = record.leaderEpoch;
     this.#uncleanEpoch = record.uncleanEpoch;
+    this.update(record);
     this.#nowMs = nowMs;
     this.#leaderMark = -1;
     this.#leaderStart = -1;
@@ -83,6 +86,12 @@ export class Follower<Token, Body> {
     if (this.#log.isCutting) return;
     if (mutant("M7") && this.#log.highWatermark < this.#log.endOffset) this.#cut(this.#log.highWatermark);
     else this.#ask();
+  }
+
+  /** Of the leader epoch that is followed. */
+  update({ isr, elr }: PartitionRecord): void {
+    const { self } = this.#settings;
+    this.#isCounted = isr.includes(self) || elr.includes(self);
   }
 
   stop(): void {
@@ -277,9 +286,7 @@ export class Follower<Token, Body> {
   #failed(error: ErrorName, logStartOffset: number): void {
     switch (error) {
       case "OFFSET_OUT_OF_RANGE":
-        // R-17: everything here was deleted there.
-        if (this.#isAllDeleted(logStartOffset)) return this.#beginAnew(logStartOffset as Offset);
-        return this.#backOff(this.#settings.backoffMs);
+        return this.#outOfRange(logStartOffset as Offset);
       case "FENCED_LEADER_EPOCH":
         // R-21: ours is old; metadata is on its way.
         this.#retryAtMs = NEVER;
@@ -296,13 +303,31 @@ export class Follower<Token, Body> {
     }
   }
 
-  /** Also where this log ends just there, and the leader could not say whether it is its own. */
-  #isAllDeleted(logStartOffset: number): boolean {
-    const { endOffset, epochs } = this.#log;
-    return logStartOffset > endOffset || (logStartOffset === endOffset && epochs.latest >= 0);
+  /**
+   * R-17: everything here was deleted there, also where this log ends just where the leader's starts, and the leader cannot say whether it is its own (S-31).
+   * Then it goes in two steps, its records and then their epochs, and the log ends at the same offset at every moment (I-13).
+   *
+   * Example: log [2, 6), epochs [(1, 2)], high watermark 6; the leader's log starts at 6, with epoch 3
+   *            fetch at 6, last epoch 1 -> out of range: log start 6
+   *            fetch at 6, last epoch 1 -> out of range: cut at 6, which leaves no epoch
+   *            fetch at 6, last epoch -1
+   */
+  #outOfRange(leaderStart: Offset): void {
+    const { endOffset, epochs, highWatermark, isEmpty } = this.#log;
+    const endsThere = leaderStart === endOffset && epochs.latest >= 0;
+    if (leaderStart > endOffset || (endsThere && (highWatermark < endOffset || mutant("R-17i"))))
+      return this.#beginAnew(leaderStart);
+    if (!endsThere) return this.#backOff(this.#settings.backoffMs);
+    if (isEmpty) return this.#cut(endOffset);
+    this.#leaderStart = leaderStart;
+    this.#learnStart();
+    this.#retrySoon();
   }
 
+  /** I-13: a crash between the old log and the new one leaves none, which would be made anew at 0: whoever counts on this replica must hear of it before. */
   #beginAnew(fromOffset: Offset): void {
+    if (this.#isCounted && !mutant("R-17i"))
+      return this.#damaged(`its log is to begin anew at ${fromOffset}, and it is in the ISR or may be elected`);
     this.#isValidated = false;
     this.#forgetReports();
     this.#log.isCutting = true;

@@ -368,8 +368,10 @@ export class PartitionCore<Token, Body = Uint8Array> {
   #update({ record, eligible, nowMs }: Extract<LocalEvent<Token>, { kind: "record" }>): void {
     const leader = this.#ledBy();
     if (leader !== undefined) leader.update(record, eligible, nowMs);
-    else if (this.#record?.leaderEpoch === record.leaderEpoch && record.partitionEpoch > this.#record.partitionEpoch)
+    else if (this.#record?.leaderEpoch === record.leaderEpoch && record.partitionEpoch > this.#record.partitionEpoch) {
       this.#record = record;
+      this.#followedBy()?.update(record);
+    }
   }
 
   /** The role ends before its producers hear of it, so that none of them can see the old one. */

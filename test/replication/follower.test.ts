@@ -1,7 +1,17 @@
 // A follower: from where it asks, what it takes, where it cuts, what it says is durable.
 import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
-import { BACKOFF_MS, endsAt, epochsOf, fetchedBatch, follower, producersAt, Bench } from "./harness.ts";
+import {
+  BACKOFF_MS,
+  endsAt,
+  epochsOf,
+  fetchedBatch,
+  follower,
+  producersAt,
+  Bench,
+  SELF,
+  UNCOUNTED,
+} from "./harness.ts";
 import type { LeaderEpoch, Offset } from "../../src/model/ids.ts";
 
 afterEach(() => activateMutants([]));
@@ -234,7 +244,7 @@ describe("D-9: what was validated as committed is never cut", () => {
 
 describe("R-17: out of range", () => {
   test("below the leader's log start: everything is dropped, the log begins there, and so does what is committed (R-7)", () => {
-    const bench = behind();
+    const bench = follower({ end: 20, epochs: epochsOf([0, 0], [1, 12]), highWatermark: 10, ...UNCOUNTED });
     expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 50 })).toEqual(["restart-log 50"]);
     expect(bench.durable(20)).toEqual([]);
     expect(
@@ -242,6 +252,24 @@ describe("R-17: out of range", () => {
     ).toEqual([fetchLine(50, -1)]);
     expect(bench.core.highWatermark).toBe(50);
     expect(bench.core.startOffset).toBe(50);
+  });
+
+  test.each([
+    ["in the ISR", { isr: [SELF, 2] }],
+    ["in the ELR", { isr: [2], elr: [SELF], replicas: [SELF, 2] }],
+  ])("I-13: not while it is %s: it is damaged then, which the controller hears of first", (_, record) => {
+    const bench = follower({ end: 20, epochs: epochsOf([0, 0]), highWatermark: 20, ...record });
+    const [told, ...others] = bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 50 });
+    expect([told, others]).toEqual([expect.stringMatching(/^damaged.*begin anew at 50/), []]);
+    activateMutants(["R-17i"]);
+    const mutated = follower({ end: 20, epochs: epochsOf([0, 0]), highWatermark: 20, ...record });
+    expect(mutated.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 50 })).toEqual(["restart-log 50"]);
+  });
+
+  test("I-13: who is taken into the ISR while it follows is one of them", () => {
+    const bench = follower({ end: 20, epochs: epochsOf([0, 0]), highWatermark: 20, ...UNCOUNTED });
+    bench.record({ leader: 2, epoch: 3, partitionEpoch: 1, isr: [2, SELF] });
+    expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 50 })).toEqual([expect.stringMatching(/^damaged/)]);
   });
 
   test("otherwise it keeps what it has and asks again later", () => {

@@ -1,13 +1,13 @@
 // Leadership that goes from one member of the ISR to another one in order: producers that wait are told what becomes of their batches there.
 import { describe, expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
-import { type Bench, endsAt, epochsOf, leader, producersAt } from "./harness.ts";
+import { type Bench, endsAt, epochsOf, leader, producersAt, type RecordOptions, UNCOUNTED } from "./harness.ts";
 
 const PAIR = { isr: [1, 2], minIsr: 2 };
 const UNKNOWN = "NOT_LEADER_OR_FOLLOWER unknown -";
 
 /** Led [0, 10) in epoch 3; one batch with acks all [10, 11), one with acks 1 [11, 13), durable here, fetched by nobody as far as is known. */
-function moved(record: { readonly epoch?: number; readonly isr?: readonly number[] } = {}): {
+function moved(record: RecordOptions = {}): {
   bench: Bench;
   told: string[];
 } {
@@ -41,7 +41,7 @@ describe("a leader that hands over", () => {
   });
 
   test("and of all when its log begins anew: a later high watermark speaks of other records", () => {
-    const { bench } = moved();
+    const { bench } = moved(UNCOUNTED);
     bench.durable(13);
     bench.fetched({ epoch: 4, error: "OFFSET_OUT_OF_RANGE", logStart: 100 });
     const told = answersIn(

@@ -35,6 +35,7 @@ export interface RecordOptions {
   readonly partitionEpoch?: number;
   readonly replicas?: readonly number[];
   readonly isr?: readonly number[];
+  readonly elr?: readonly number[];
   readonly minIsr?: number;
   readonly uncleanEpoch?: number;
 }
@@ -47,7 +48,7 @@ export function recordOf(options: RecordOptions = {}): PartitionRecord {
     partitionEpoch: options.partitionEpoch ?? 0,
     replicas: (options.replicas ?? isr) as readonly NodeId[],
     isr: isr as readonly NodeId[],
-    elr: [],
+    elr: (options.elr ?? []) as readonly NodeId[],
     minIsr: options.minIsr ?? 1,
     uncleanEpoch: options.uncleanEpoch ?? -1,
   };
@@ -332,6 +333,9 @@ export function leader(options: RecordOptions & { readonly end?: number } = {}):
   bench.lead({ epoch: 1, ...options });
   return bench;
 }
+
+/** Nobody counts on this replica. */
+export const UNCOUNTED = { isr: [2], replicas: [SELF, 2] } as const;
 
 /** A core that follows node 2 in epoch 3, with a log [0, end). */
 export function follower(options: LoadOptions & RecordOptions = {}): Bench {

@@ -3,7 +3,17 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { activateMutants } from "../../src/base/mutant.ts";
 import type { NodeId, Offset } from "../../src/model/ids.ts";
-import { Bench, endsAt, epochsOf, fetchedBatch, follower, leader, producersAt } from "./harness.ts";
+import {
+  BACKOFF_MS,
+  Bench,
+  endsAt,
+  epochsOf,
+  fetchedBatch,
+  follower,
+  leader,
+  producersAt,
+  UNCOUNTED,
+} from "./harness.ts";
 
 afterEach(() => activateMutants([]));
 
@@ -148,7 +158,7 @@ describe("a follower", () => {
   });
 
   test("S-32: an empty log begins anew where the batch does that holds the leader's log start, and takes it then", () => {
-    const bench = follower({ end: 5, start: 5 });
+    const bench = follower({ end: 5, start: 5, ...UNCOUNTED });
     expect(bench.fetched({ hw: 20, logStart: 5, batches: [fetchedBatch(3, 7, 2)] })).toEqual(["restart-log 3"]);
     const ends = endsAt(3, 1);
     const restarted = { kind: "restarted", ends, startOffset: 3 as Offset, producers: producersAt(3) } as const;
@@ -159,11 +169,11 @@ describe("a follower", () => {
   });
 
   test("S-32: a fresh one goes straight to the batch of the leader's log start", () => {
-    const bench = follower();
+    const bench = follower(UNCOUNTED);
     const batches = [fetchedBatch(98, 103, 2)];
     expect(bench.fetched({ hw: 200, logStart: 100, batches })).toEqual(["restart-log 98"]);
     activateMutants(["S-32"]);
-    expect(follower().fetched({ hw: 200, logStart: 100, batches })).toEqual([]);
+    expect(follower(UNCOUNTED).fetched({ hw: 200, logStart: 100, batches })).toEqual([]);
   });
 
   test.each([
@@ -175,15 +185,29 @@ describe("a follower", () => {
     expect(bench.core.retryAtMs).toBeDefined();
   });
 
-  test("R-17, S-31: where its end is the leader's start, and the leader cannot say whether it is its own, it begins anew", () => {
-    const bench = follower({ end: 7, epochs: epochsOf([0, 0]) });
-    expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 7 })).toEqual(["restart-log 7"]);
+  test("R-17, S-31: where its end is the leader's start, and the leader cannot say whether it is its own, all of it goes, in place (seed 720161530)", () => {
+    const bench = follower({ start: 2, end: 7, epochs: epochsOf([0, 2]), highWatermark: 7 });
+    const outOfRange = { error: "OFFSET_OUT_OF_RANGE", logStart: 7 } as const;
+    expect(bench.fetched(outOfRange)).toEqual(["log-start 7"]);
+    const asked = "fetch 7 last 0 of node 2 epoch 3";
+    expect(bench.tick(BACKOFF_MS)).toEqual([asked]);
+    expect(bench.fetched(outOfRange)).toEqual(["truncate 7"]);
+    expect(bench.truncated(7, 1, [])).toEqual(["fetch 7 last -1 of node 2 epoch 3"]);
+    expect([bench.core.startOffset, bench.core.highWatermark, bench.core.endOffset]).toEqual([7, 7, 7]);
     const empty = follower({ start: 7, end: 7 });
-    expect(empty.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 7 })).toEqual([]);
+    expect(empty.fetched(outOfRange)).toEqual([]);
+    activateMutants(["R-17i"]);
+    const mutated = follower({ start: 2, end: 7, epochs: epochsOf([0, 2]), highWatermark: 6 });
+    expect(mutated.fetched(outOfRange)).toEqual(["restart-log 7"]);
+  });
+
+  test("R-17, S-31: it begins anew there where not all of it is known to be committed", () => {
+    const bench = follower({ end: 7, epochs: epochsOf([0, 0]), highWatermark: 6, ...UNCOUNTED });
+    expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 7 })).toEqual(["restart-log 7"]);
   });
 
   test("D-9: a cut to its log start leaves nothing: it begins anew there", () => {
-    const bench = follower({ end: 20, start: 5, epochs: epochsOf([0, 5]), highWatermark: 5 });
+    const bench = follower({ end: 20, start: 5, epochs: epochsOf([0, 5]), highWatermark: 5, ...UNCOUNTED });
     expect(bench.fetched({ diverging: [0, 5] })).toEqual(["restart-log 5"]);
   });
 
