@@ -10,6 +10,8 @@ type Fetched<Body> = Extract<FollowerEvent<Body>, { kind: "fetched" }>;
 
 /** While the leader's metadata may only be a little behind. Doubled up to replica.fetch.backoff.ms. */
 const QUICK_RETRY_MS = 50;
+/** About 5 s: as long as metadata may take to come. */
+const COUNTED_TRIES = 8;
 const NEVER = Number.POSITIVE_INFINITY;
 
 /**
@@ -324,10 +326,12 @@ export class Follower<Token, Body> {
     this.#retrySoon();
   }
 
-  /** I-13: a crash between the old log and the new one leaves none, which would be made anew at 0: whoever counts on this replica must hear of it before. */
+  /**
+   * I-13: a crash between the old log and the new one leaves none, which is made anew at 0. So not while others count on this replica, as far as is known here:
+   * mostly that is news of long ago. For good it would be worse than a replica that begins anew, since it may be the only one that the leader could have back.
+   */
   #beginAnew(fromOffset: Offset): void {
-    if (this.#isCounted && !mutant("R-17i"))
-      return this.#damaged(`its log is to begin anew at ${fromOffset}, and it is in the ISR or may be elected`);
+    if (this.#isCounted && this.#failures < COUNTED_TRIES && !mutant("R-17i")) return this.#retrySoon();
     this.#isValidated = false;
     this.#forgetReports();
     this.#log.isCutting = true;
