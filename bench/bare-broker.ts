@@ -1,12 +1,13 @@
 // What no broker behind `ws` can be faster than on this machine: a server without a protocol, a log or followers, which answers each message with 16
 // bytes, and a client that sends messages made beforehand, 50 in flight. "kept": it also does what any log must once: a CRC-32C of the bytes, and a write.
-import { type ChildProcess, fork } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { WebSocket, WebSocketServer } from "ws";
 import { createChecksum } from "../src/platform/checksum.ts";
+import { killed } from "./broker-process.ts";
 import { withTemporaryDirectory } from "./harness.ts";
 
 const IN_FLIGHT = 50;
@@ -19,17 +20,13 @@ export function bareBroker(kind: BareKind, messageBytes: number, totalBytes: num
   return withTemporaryDirectory(async (directory) => {
     const child = fork(import.meta.filename, [kind, join(directory, "kept")], { execArgv: ["--import", "tsx"] });
     try {
-      const [port] = (await once(child, "message")) as [number];
-      return await load(port, messageBytes, Math.floor(totalBytes / messageBytes));
+      const died = once(child, "exit").then(([code]) => Promise.reject(new Error(`the server ended with ${code}`)));
+      const [port] = (await Promise.race([once(child, "message"), died])) as [number];
+      return await Promise.race([load(port, messageBytes, Math.ceil(totalBytes / messageBytes)), died]);
     } finally {
-      await ended(child);
+      await killed(child);
     }
   });
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  child.kill("SIGKILL");
-  await once(child, "exit");
 }
 
 async function load(port: number, messageBytes: number, messages: number): Promise<number> {

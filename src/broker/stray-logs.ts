@@ -14,7 +14,7 @@ interface Deps {
 
 /**
  * D-17: a log of nobody in the directory of a partition that has none may be what is left of that partition's, and that held what was acknowledged:
- * made anew as an empty one, with nobody told, it would count for a whole one. At the start only: a topic that is made later has nothing to lose.
+ * made anew as an empty one, with nobody told, it would count for a whole one. At the start only: a topic that is made while the node runs has nothing to lose.
  */
 export function adoptStrays(
   { store, image, logger }: Deps,

@@ -271,9 +271,10 @@ export class Follower<Token, Body> {
         this.#uncleanEpoch < 0 ? "no unclean election is known" : `unclean election in ${this.#uncleanEpoch}`;
       return this.#damaged(`${asks}, below the high watermark ${highWatermark} (log end ${endOffset}; ${cause})`);
     }
-    // The batch that holds the log start would go, and nothing be left.
+    // The batch that holds the log start may go, and nothing be left. Whoever is counted on goes on with an empty log (I-13), or is found to be damaged by that.
     const { startOffset } = this.#log;
-    if (to <= startOffset && startOffset > 0 && endOffset > startOffset) return this.#beginAnew(startOffset);
+    if (to <= startOffset && startOffset > 0 && endOffset > startOffset && !this.#isCounted)
+      return this.#beginAnew(startOffset);
     if (!this.#log.canCut(to))
       return this.#damaged(`${asks}, what its producers were is known from ${this.#log.producers.floor} on`);
     this.#log.beginCut(to);
@@ -320,6 +321,8 @@ export class Follower<Token, Body> {
     if (leaderStart > endOffset || (endsThere && (highWatermark < endOffset || mutant("R-17i"))))
       return this.#beginAnew(leaderStart);
     if (!endsThere) return this.#backOff(this.#settings.backoffMs);
+    this.#isValidated = false;
+    this.#forgetReports();
     if (isEmpty) return this.#cut(endOffset);
     this.#leaderStart = leaderStart;
     this.#learnStart();

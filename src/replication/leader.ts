@@ -209,7 +209,8 @@ export class Leader<Token, Body> {
     if (event.isAdded) follower.forget(this.#replicas.behindSince(follower, event.nowMs));
     const objection = this.#objection(event.fetchOffset, event.lastFetchedEpoch);
     if (objection !== undefined) {
-      if (objection.kind === "diverging") follower.forget(this.#replicas.behindSince(follower, event.nowMs));
+      // What it has is not ours, as far as we can tell: nothing that it reported counts any more, and nobody proposes it for the ISR.
+      follower.forget(this.#replicas.behindSince(follower, event.nowMs));
       return objection;
     }
     return this.#accept(follower, event);

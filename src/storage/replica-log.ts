@@ -393,6 +393,8 @@ export class ReplicaLogImpl implements ReplicaLog, JournalLog, RisingLog {
     const kept = epochs ?? this.epochs.filter(({ startOffset }) => startOffset <= end);
     this.#dropFrom(end);
     this.epochs.splice(0, this.epochs.length, ...kept);
+    // It may begin above since (S-31): a cut at its end would leave an epoch that seems to have records.
+    raiseEpochsStart(this.epochs, this.startOffset);
   }
 
   // ---- segments, one call of `flush` at a time

@@ -12,6 +12,7 @@ import {
   follower,
   leader,
   producersAt,
+  SELF,
   UNCOUNTED,
 } from "./harness.ts";
 
@@ -206,9 +207,27 @@ describe("a follower", () => {
     expect(bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 7 })).toEqual(["restart-log 7"]);
   });
 
-  test("D-9: a cut to its log start leaves nothing: it begins anew there", () => {
-    const bench = follower({ end: 20, start: 5, epochs: epochsOf([0, 5]), highWatermark: 5, ...UNCOUNTED });
-    expect(bench.fetched({ diverging: [0, 5] })).toEqual(["restart-log 5"]);
+  test("D-9, I-13: a cut to its log start leaves nothing: it begins anew there, or goes on with an empty log where it is counted on", () => {
+    const log = { end: 20, start: 5, epochs: epochsOf([0, 5]), highWatermark: 5 };
+    expect(follower({ ...log, ...UNCOUNTED }).fetched({ diverging: [0, 5] })).toEqual(["restart-log 5"]);
+    const bench = follower({ ...log, isr: [2], elr: [SELF], replicas: [SELF, 2] });
+    expect(bench.fetched({ diverging: [0, 5] })).toEqual(["truncate 5"]);
+    bench.truncated(5, 1, []);
+    expect([bench.core.startOffset, bench.core.highWatermark, bench.core.endOffset]).toEqual([5, 5, 5]);
+  });
+
+  test("D-3: what it reported before it was out of range counts no more: the leader does not take it into the ISR, and hears it anew", () => {
+    const led = leader({ end: 6, epoch: 3, isr: [1, 3], replicas: [1, 2, 3], minIsr: 2 });
+    led.holds(3, 6);
+    led.fetch(2, 6, { last: 0 });
+    raise(led, 6);
+    led.fetch(2, 6, { last: 0 });
+    expect(led.report(2, 6)).toEqual([]);
+    const bench = follower({ start: 6, end: 6, epochs: epochsOf([0, 6]), highWatermark: 6 });
+    expect(bench.fetched({ hw: 6, logStart: 6 })).toEqual(["report 6 epoch 3 start 6"]);
+    bench.fetched({ error: "OFFSET_OUT_OF_RANGE", logStart: 6 });
+    bench.truncated(6, 1, []);
+    expect(bench.fetched({ hw: 6, logStart: 6 })).toEqual(["report 6 epoch 3 start 6"]);
   });
 
   test("a cut and a refusal leave its history beginning where its log does (S-31)", () => {

@@ -375,6 +375,24 @@ for (const harm of ["missing", "short", "foreign", "tail"] as const) {
   });
 }
 
+test("S-31: an epoch whose first append is refused leaves a history that begins where the log does by now", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files, { diskReserveBytes: 8192 });
+  await settle();
+  const log = await store.createLog(specOf("a"));
+  for (let count = 0; count < 6; count++) appendBatch(log, { epoch: 1 });
+  await recorder.until(() => log.durableEnd === 6);
+  log.noteHighWatermark(6 as Offset);
+  files.capacityBytes = files.image.usedBytes;
+  // As one answer of a leader may have both.
+  appendBatch(log, { epoch: 3 });
+  await log.advanceStart(6 as Offset);
+  expect(recorder.refusedFrom).toBe(6);
+  expect([log.startOffset, log.endOffset, log.epochs]).toEqual([6, 6, [{ epoch: 1, startOffset: 6 }]]);
+  await log.truncate(6 as Offset);
+  expect(log.epochs).toEqual([]);
+});
+
 test("D-17: directories that no partition can have are left alone by a start from a damaged journal", async () => {
   const { files } = await killed(6);
   flip(files, JOURNAL_PATH, 128 + 20);

@@ -96,13 +96,14 @@ export class SimProducer {
   forge(rng: Rng): void {
     const replica = this.#pick();
     if (replica === undefined || this.#taken.length === 0) return;
-    const { recordCount, baseSequence, number } = rng.pick(this.#taken);
+    const { recordCount, baseSequence } = rng.pick(this.#taken);
     const batch = new SimBatch(this.#world.nextBatch(), { recordCount, acks: -1 });
     batch.producerId = this.producerId;
     batch.producerEpoch = this.producerEpoch;
     batch.baseSequence = baseSequence;
     batch.isResent = rng.chance(0.5);
-    batch.message = { number: -1 - number };
+    // Unlike every other one, also where an earlier one was taken because the true records are lost (seed 3089).
+    batch.message = { number: -1 - batch.number };
     batch.onAnswer = ({ error }) => this.#world.mark(`forged batch ${error}`);
     const { node, life } = replica;
     this.#world.control(CLIENTS, node.nodeId, () => {

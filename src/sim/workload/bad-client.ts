@@ -132,8 +132,9 @@ export class BadClient {
     if (lane.acknowledged.length === 0) return this.#send(session, place);
     const batch = this.#rng.pick(lane.acknowledged);
     const isForged = this.#forging.chance(0.35);
-    // B-10: of a batch that compaction changed the numbers alone decide, whatever is sent under them.
-    if (isForged && !this.#parts.board.isCompacted(place.topic)) return this.#forge(session, batch);
+    // Of a batch that compaction changed the numbers alone decide, whatever is sent under them (B-10); and who is forgotten begins anew with them (D-15).
+    const mayPass = this.#mayBeForgotten || this.#parts.board.isCompacted(place.topic);
+    if (isForged && !mayPass) return this.#forge(session, batch);
     this.#heardAgain(session, batch, await this.#produce(await this.#linkFor(place), batch, place));
   }
 
