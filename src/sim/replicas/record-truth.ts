@@ -23,6 +23,8 @@ type IsCommitted = (place: { readonly epoch: number; readonly offset: number }) 
 export class RecordTruth {
   /** By epoch, then offset. Bound: what one run writes. */
   readonly #epochs = new Map<number, Map<number, RecordSeen>>();
+  /** By epoch: behind the last batch. */
+  readonly #ends = new Map<number, number>();
   /** By key, in the order in which they were written. */
   readonly #byKey = new Map<string, { readonly epoch: number; readonly record: RecordSeen }[]>();
   readonly #parts: DecodeParts;
@@ -36,12 +38,29 @@ export class RecordTruth {
     const epoch = leaderEpochAt(bytes, at);
     const records = this.#epochs.get(epoch) ?? new Map<number, RecordSeen>();
     this.#epochs.set(epoch, records);
+    const base = baseOffsetAt(bytes, at);
+    if (base < (this.#ends.get(epoch) ?? base)) this.#takeBack(epoch, base);
+    this.#ends.set(epoch, lastOffsetAt(bytes, at) + 1);
     for (const record of this.recordsIn(bytes, at, appendedMs)) {
       records.set(record.offset, record);
       if (record.key === undefined) continue;
       const all = this.#byKey.get(record.key) ?? [];
       this.#byKey.set(record.key, all);
       all.push({ epoch, record });
+    }
+  }
+
+  /** The leader's disk had no room for what it had written there before. */
+  #takeBack(epoch: number, end: number): void {
+    const records = this.#epochs.get(epoch);
+    for (const [offset, record] of [...(records ?? [])]) {
+      if (offset < end) continue;
+      records?.delete(offset);
+      const all = this.#byKey.get(record.key ?? "") ?? [];
+      this.#byKey.set(
+        record.key ?? "",
+        all.filter((each) => each.record !== record),
+      );
     }
   }
 

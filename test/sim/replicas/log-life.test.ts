@@ -231,3 +231,17 @@ describe("what compaction leaves", () => {
     );
   });
 });
+
+describe("what leaders wrote", () => {
+  it("is not there any more where one wrote again since its disk had no room (seed 721001090)", () => {
+    const truth = new RecordTruth({ checksum: host.checksum, codecs: host.codecs });
+    for (const record of RECORDS) truth.wrote(batchOf(record), 0, WRITTEN_MS);
+    const isCommitted = (): boolean => true;
+    const [first] = [...truth.written(0, 0, 1)];
+    if (first === undefined) throw new Error("nothing was written");
+    expect(truth.isOld(first, isCommitted)).toBe(true);
+    truth.wrote(emptied(2), 0, WRITTEN_MS);
+    expect([...truth.written(0, 0, 10)].map(({ offset }) => offset)).toEqual([0, 1]);
+    expect(truth.isOld(first, isCommitted)).toBe(false);
+  });
+});
