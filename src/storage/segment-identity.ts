@@ -258,6 +258,11 @@ export class SegmentIdentities {
       await this.rebuild(segment);
       found = await this.#pointAt(segment, offset, isWhole);
     }
+    if (!isWhole && found.point === undefined && found.identity.isFromFile) {
+      // Of another time, perhaps: no sync is spent on the sidecar of the last segment. What lies behind the cut may not be whole, so no rebuild can tell.
+      segment.identity = this.#unwritten(segment);
+      found = await this.#pointAt(segment, offset, isWhole);
+    }
     const { identity, row, point } = found;
     if (point === undefined) return undefined;
     if (isWhole && !found.isProven && !mutant("M22"))

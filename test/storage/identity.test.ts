@@ -16,6 +16,7 @@ import {
 } from "../../src/storage/identity-file.ts";
 import { IdentityRows } from "../../src/storage/identity-rows.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
+import type { Segment } from "../../src/storage/segment.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { appendBatch, contentOf, makeBatch, openStore, readAll, Recorder, specOf } from "./support.ts";
@@ -261,6 +262,36 @@ test("D-16: the chain goes on where a log was cut, over a crash and without one"
       expect(found.segments.all.map(({ chain }) => chain)).toEqual(chainsOf(found, expected));
       await again.close();
     }
+});
+
+test("D-16: a start that finds a cut in the journal goes by the log where the sidecar is of another time (seed 721132052)", async () => {
+  for (const to of [3, 7, 13]) {
+    const { files, recorder, log, batches } = await withLogs();
+    await log.truncate(to as Offset);
+    const expected = [...batches.slice(0, to), appendBatch(log, { epoch: 1, fill: 7 })];
+    await recorder.until(() => log.durableEnd === to + 1);
+    files.kill();
+    files.image.crash(DROP_ALL);
+    const { base } = log.segments.all.at(-1) as Segment;
+    const own = { topicId: log.topicId, partition: log.partition, base };
+    const rows = new IdentityRows(segmentSeed(own.topicId, own.partition, base));
+    // Within a batch of today.
+    rows.add(1, { position: (batches[base] as Uint8Array).length - 9, chain: 5 });
+    const header = encodeIdentityHeader(own);
+    const path = `/data/a-0/${String(base).padStart(20, "0")}.ident`;
+    files.image.vanish(path);
+    const file = files.image.createFile(path);
+    files.image.write(
+      file,
+      0,
+      concatBytes([header, encodeIdentityRows(rows, { fromRow: 1, check: readU32(header, 8) }).bytes]),
+    );
+    const { store } = await opened(new MemoryFiles(files.image));
+    const found = store.find(log.topicId, log.partition) as ReplicaLogImpl;
+    expect([to, found.damage]).toEqual([to, undefined]);
+    expect(await contentOf(found)).toEqual(expected);
+    await store.close();
+  }
 });
 
 /** What is read first of another partition's batch below a cut, once the node died before a checkpoint and a start has found the cut in the journal. */
