@@ -13,6 +13,8 @@ import { type CrashChoices, DiskImage, type Fate, type FileNode } from "./disk-i
 import { MARK, markOfFile } from "./marks.ts";
 import type { Incarnation, SimWorld } from "./world.ts";
 
+/** However slow the disk is: what was asked of a slow one ends soon after it is fast again, and no run waits for it for minutes (seed 721222299). */
+const LATENCY_MS_MAX = 5_000;
 const SECTORS_PER_PAGE = 8;
 const PAGE_BYTES = 4096;
 
@@ -161,7 +163,8 @@ export class SimDisk {
   latencyMs(meanMs: number): number {
     const uniform = (this.#rng.u32() + 1) / 2 ** 32;
     const tail = this.#rng.chance(0.01) ? 10 : 1;
-    return Math.min(-Math.log(uniform) * meanMs * tail, meanMs * 50) * this.faults.slowness;
+    const ms = Math.min(-Math.log(uniform) * meanMs * tail, meanMs * 50) * this.faults.slowness;
+    return Math.min(ms, LATENCY_MS_MAX);
   }
 
   lock(path: string, owner: Incarnation): LockOutcome {

@@ -307,3 +307,18 @@ it("choices are asked once per operation, oldest first", () => {
   image.crash(choices);
   expect(asked).toEqual(["write", "extension", "directory", "truncate"]);
 });
+
+describe("D10: a slow disk", () => {
+  it("takes many times as long, but nobody waits for it for minutes", () => {
+    const world = new SimWorld({ seed: 1, host });
+    const latencies = { readMs: 1, writeMs: 1, syncMs: 1, directoryMs: 1 };
+    const disk = new SimDisk(world, "disk", { latencies, capacityBytes: 2 ** 20 }, new DiskImage());
+    const drawn = () => Array.from({ length: 1_000 }, () => disk.latencyMs(10));
+    const usual = drawn();
+    disk.faults.slowness = 300;
+    const slow = drawn();
+    expect(Math.max(...usual)).toBeLessThanOrEqual(500);
+    expect(Math.max(...slow)).toBe(5_000);
+    expect(slow.toSorted((left, right) => left - right)[500]).toBeGreaterThan(1_000);
+  });
+});
