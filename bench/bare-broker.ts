@@ -15,6 +15,12 @@ const ANSWER = new Uint8Array(16);
 
 export type BareKind = "heard" | "kept";
 
+/** As figures call them. */
+export const BARE_NAMES: Readonly<Record<BareKind, string>> = {
+  heard: "bare server: messages heard and answered",
+  kept: "bare server: with a CRC and one write",
+};
+
 /** Megabytes (10^6) per second, from the first message to the last answer. */
 export function bareBroker(kind: BareKind, messageBytes: number, totalBytes: number): Promise<number> {
   return withTemporaryDirectory(async (directory) => {

@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { connect } from "../src/index.ts";
-import { bareBroker } from "./bare-broker.ts";
+import { BARE_NAMES, bareBroker } from "./bare-broker.ts";
 import { BareFile } from "./bare-files.ts";
 import { type BrokerProcess, withBrokerProcess } from "./broker-process.ts";
 import { type BoundedSummary, comparedRows, interleave, type Summary, withTemporaryDirectory } from "./harness.ts";
@@ -37,7 +37,7 @@ function groupedWrites(totalBytes: number): Promise<number> {
 async function groupedRows(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
   const totalBytes = Math.round(TOTAL_BYTES * scale);
   const grouped = "grouped write and fdatasync, 16 x 256 KiB";
-  const bare = "bare server: with a CRC and one write";
+  const bare = BARE_NAMES.kept;
   const broker = "broker, acks=all, batches of 256 KiB";
   const load = { acks: "all", recordBytes: 1024, batchBytes: BATCH_BYTES, totalBytes } as const;
   const samples = await interleave(

@@ -4,7 +4,7 @@
 import { connect } from "../src/index.ts";
 import type { Acks } from "../src/client/types.ts";
 import { interleave, type BoundedSummary, ratios, type Summary, summarise, type Variant } from "./harness.ts";
-import { bareBroker } from "./bare-broker.ts";
+import { BARE_NAMES, bareBroker } from "./bare-broker.ts";
 import { RAW_APPEND_BYTES, rawAppend } from "./raw-append.ts";
 import { withBrokerProcess } from "./broker-process.ts";
 import { withTemporaryDirectory } from "./harness.ts";
@@ -14,10 +14,7 @@ const IN_FLIGHT = 50;
 const FLOOR = 0.2;
 const GOAL = 0.35;
 const RAW = "raw append 64 KiB";
-const BARE = [
-  { name: "bare server: messages heard and answered", kind: "heard" },
-  { name: "bare server: with a CRC and one write", kind: "kept" },
-] as const;
+const BARE_KINDS = ["heard", "kept"] as const;
 
 export interface ProduceLoad {
   readonly acks: Acks;
@@ -91,16 +88,19 @@ export async function benchProduce(rounds: number, scale: number): Promise<(Summ
       name: RAW,
       run: () => withTemporaryDirectory(async (directory) => rawAppend(directory, RAW_APPEND_BYTES * scale)),
     },
-    ...BARE.map(({ name, kind }) => ({ name, run: () => bareBroker(kind, BATCH_BYTES, RAW_APPEND_BYTES * scale) })),
+    ...BARE_KINDS.map((kind) => ({
+      name: BARE_NAMES[kind],
+      run: () => bareBroker(kind, BATCH_BYTES, RAW_APPEND_BYTES * scale),
+    })),
     ...loads.map((load) => ({ name: nameOf(load), run: () => produceRate(load) })),
   ];
   const samples = await interleave(
     variants.map(({ name, run }) => ({ name, run: () => settle().then(run) })),
     rounds,
   );
-  const [raw = [], kept = []] = [samples.get(RAW), samples.get(BARE[1].name)];
+  const [raw = [], kept = []] = [samples.get(RAW), samples.get(BARE_NAMES.kept)];
   const rows: (Summary | BoundedSummary)[] = [summarise(RAW, "MB/s", raw)];
-  for (const { name } of BARE) {
+  for (const name of BARE_KINDS.map((kind) => BARE_NAMES[kind])) {
     const rates = samples.get(name) ?? [];
     rows.push(summarise(name, "MB/s", rates), summarise("  over raw append", "ratio", ratios(rates, raw)));
   }

@@ -15,6 +15,7 @@ import {
   IDENTITY_ROW_BYTES,
 } from "../../src/storage/identity-file.ts";
 import { IdentityRows } from "../../src/storage/identity-rows.ts";
+import { offsetName } from "../../src/storage/paths.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import type { Segment } from "../../src/storage/segment.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
@@ -40,8 +41,8 @@ const rowsOf = (steps: readonly { readonly offsets: number; readonly bytes: numb
 const listed = (rows: IdentityRows) =>
   Array.from({ length: rows.count }, (_, row) => [rows.relativeEndAt(row), rows.positionAt(row), rows.chainAt(row)]);
 
-const encoded = (rows: IdentityRows): Uint8Array => {
-  const header = encodeIdentityHeader(owner);
+const encoded = (rows: IdentityRows, of = owner): Uint8Array => {
+  const header = encodeIdentityHeader(of);
   return concatBytes([header, encodeIdentityRows(rows, { fromRow: 1, check: readU32(header, 8) }).bytes]);
 };
 
@@ -277,15 +278,9 @@ test("D-16: a start that finds a cut in the journal goes by the log where the si
     const rows = new IdentityRows(segmentSeed(own.topicId, own.partition, base));
     // Within a batch of today.
     rows.add(1, { position: (batches[base] as Uint8Array).length - 9, chain: 5 });
-    const header = encodeIdentityHeader(own);
-    const path = `/data/a-0/${String(base).padStart(20, "0")}.ident`;
+    const path = `/data/a-0/${offsetName(base)}.ident`;
     files.image.vanish(path);
-    const file = files.image.createFile(path);
-    files.image.write(
-      file,
-      0,
-      concatBytes([header, encodeIdentityRows(rows, { fromRow: 1, check: readU32(header, 8) }).bytes]),
-    );
+    files.image.write(files.image.createFile(path), 0, encoded(rows, own));
     const { store } = await opened(new MemoryFiles(files.image));
     const found = store.find(log.topicId, log.partition) as ReplicaLogImpl;
     expect([to, found.damage]).toEqual([to, undefined]);

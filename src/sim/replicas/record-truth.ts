@@ -39,7 +39,7 @@ export class RecordTruth {
     const records = this.#epochs.get(epoch) ?? new Map<number, RecordSeen>();
     this.#epochs.set(epoch, records);
     const base = baseOffsetAt(bytes, at);
-    if (base < (this.#ends.get(epoch) ?? base)) this.#takeBack(epoch, base);
+    if (base < (this.#ends.get(epoch) ?? base)) this.#takeBack(records, base);
     this.#ends.set(epoch, lastOffsetAt(bytes, at) + 1);
     for (const record of this.recordsIn(bytes, at, appendedMs)) {
       records.set(record.offset, record);
@@ -50,17 +50,14 @@ export class RecordTruth {
     }
   }
 
-  /** The leader's disk had no room for what it had written there before. */
-  #takeBack(epoch: number, end: number): void {
-    const records = this.#epochs.get(epoch);
-    for (const [offset, record] of [...(records ?? [])]) {
-      if (offset < end) continue;
-      records?.delete(offset);
+  /** The leader's disk had no room for what it had written from there on. */
+  #takeBack(records: Map<number, RecordSeen>, from: number): void {
+    for (const record of [...records.values()]) {
+      if (record.offset < from) continue;
+      records.delete(record.offset);
       const all = this.#byKey.get(record.key ?? "") ?? [];
-      this.#byKey.set(
-        record.key ?? "",
-        all.filter((each) => each.record !== record),
-      );
+      const place = all.findIndex((each) => each.record === record);
+      if (place >= 0) all.splice(place, 1);
     }
   }
 
