@@ -344,13 +344,11 @@ export class Journal {
         break;
       } catch (thrown) {
         if (isNoSpace(thrown) && attempt === 0 && (await this.#host.giveUpReserve())) continue;
+        if (isPassing(thrown) && !isTold) this.#host.onNextPutOff(thrown);
+        isTold = true;
         if (!isPassing(thrown)) this.#fail(diskFailed(thrown));
-        else {
-          if (!isTold) this.#host.onNextPutOff(thrown);
-          isTold = true;
-          if (this.#host.isClosing) this.#fail(storageFull(thrown));
-          else await this.#pause();
-        }
+        else if (this.#host.isClosing) this.#fail(storageFull(thrown));
+        else await this.#pause();
         if (this.#failure !== undefined) return false;
       }
     }
