@@ -10,6 +10,9 @@ const tell = (message: FromClient): void => {
   if (process.connected) process.send?.(message, undefined, {}, () => undefined);
 };
 
+/** What is to be ended first; nothing is open before there is something. */
+let end = (): Promise<void> => Promise.resolve();
+
 async function run(plan: ClientPlan): Promise<void> {
   const logger = stderrLogger({ verbosity: -1, isJson: false });
   const clientId = plan.kind === "probe" ? `probe-${plan.partition}` : "load";
@@ -20,14 +23,13 @@ async function run(plan: ClientPlan): Promise<void> {
     codecs: [],
     logger,
   });
-  const end = plan.kind === "probe" ? startProbe(client, plan, tell) : await startSteadyLoad(client, plan, tell);
-  process.once("disconnect", () => {
-    void end()
-      .catch(() => undefined)
-      .then(() => client.close())
-      .finally(() => process.exit(0));
-  });
+  const stop = plan.kind === "probe" ? startProbe(client, plan, tell) : await startSteadyLoad(client, plan, tell);
+  end = async () => {
+    await stop().catch(() => undefined);
+    await client.close();
+  };
 }
 
+process.once("disconnect", () => void end().finally(() => process.exit(0)));
 process.once("message", (plan: ClientPlan) => void run(plan));
 tell({ kind: "hello" });
