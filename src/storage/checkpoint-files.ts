@@ -1,4 +1,4 @@
-// What a checkpoint writes, in this order (D-12): segments, indexes and epoch files synced, then their directories, then the image.
+// What a checkpoint writes, in this order (D-12): segments and indexes synced, then their directories, then the image.
 // The superblock comes after all of it; only then may the journals and the image before go.
 import { failpoint } from "../base/failpoint.ts";
 import type { Checksum } from "../ports/checksum.ts";
@@ -43,18 +43,19 @@ export async function syncLogs(
   logs: Iterable<ReplicaLogImpl>,
   { isAlone }: { readonly isAlone: boolean },
 ): Promise<void> {
-  await runLimited(logs, syncsAtOnce(isAlone), async (log) => {
-    try {
-      await syncLog(deps, log);
-    } catch (thrown) {
-      // A file that went with its log is no failure of the disk (S-57).
-      if (!(log.isDeleted && isNotFound(thrown))) throw thrown;
-    }
-  });
+  await runLimited(logs, syncsAtOnce(isAlone), (log) => unlessDeleted(log, () => syncLog(deps, log)));
+}
+
+/** A file that went with its log is no failure of the disk (S-57). */
+async function unlessDeleted(log: ReplicaLogImpl, work: () => Promise<void>): Promise<void> {
+  try {
+    if (!log.isDeleted) await work();
+  } catch (thrown) {
+    if (!(log.isDeleted && isNotFound(thrown))) throw thrown;
+  }
 }
 
 async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
-  if (log.isDeleted) return;
   for (const segment of [...log.segments.all]) {
     try {
       await syncSegment(deps, log.segments, segment);
@@ -66,7 +67,6 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
   }
   log.segments.indexes.forgetIdle(log.segments.all);
   log.segments.identities.forgetIdle(log.segments.all);
-  if (log.isEpochsDirty) await writeEpochs(deps, log);
   if (!log.segments.isDirectoryDirty || log.isDeleted) return;
   log.segments.isDirectoryDirty = false;
   await orMark(syncDirectory(deps.files, log.segments.directory), () => {
@@ -74,8 +74,17 @@ async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void>
   });
 }
 
-/** For people and tools only, so it costs no sync; a crash may tear it. */
-async function writeEpochs(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
+/** For people and tools only, so they cost no sync and no start waits for them; a crash may tear one. */
+export async function writeEpochFiles(
+  deps: Pick<CheckpointDeps, "files">,
+  logs: Iterable<ReplicaLogImpl>,
+  { isAlone }: { readonly isAlone: boolean },
+): Promise<void> {
+  const dirty = [...logs].filter((log) => log.isEpochsDirty);
+  await runLimited(dirty, syncsAtOnce(isAlone), (log) => unlessDeleted(log, () => writeEpochs(deps, log)));
+}
+
+async function writeEpochs(deps: Pick<CheckpointDeps, "files">, log: ReplicaLogImpl): Promise<void> {
   const bytes = encodeEpochCheckpoint(log.epochs);
   const path = join(log.segments.directory, EPOCH_CHECKPOINT);
   log.isEpochsDirty = false;

@@ -11,6 +11,7 @@ import {
   removeOldJournals,
   syncLogs,
   syncsAtOnce,
+  writeEpochFiles,
   writeImage,
 } from "./checkpoint-files.ts";
 import { isNoSpace } from "./faults.ts";
@@ -156,9 +157,13 @@ export class Checkpointer {
   ): Promise<Image> {
     const host = this.#host;
     const { nextLogId } = host;
-    await this.#withReserve(() => syncLogs(host.checkpointDeps, logs, { isAlone: !host.isRunning }));
+    const isAlone = !host.isRunning;
+    await this.#withReserve(async () => {
+      await syncLogs(host.checkpointDeps, logs, { isAlone });
+      await writeEpochFiles(host.checkpointDeps, logs, { isAlone });
+    });
     failpoint("checkpoint-segments-synced");
-    await writeProducerImages(host.checkpointDeps, logs, syncsAtOnce(!host.isRunning));
+    await writeProducerImages(host.checkpointDeps, logs, syncsAtOnce(isAlone));
     const images = logs.flatMap((log, place) => imageOf(log, states[place]));
     const image = { generation, nextLogId, evidence: undefined, logs: images };
     await this.#withReserve(() => writeImage(host.checkpointDeps, image));

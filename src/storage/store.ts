@@ -157,6 +157,8 @@ export class LogStoreImpl
       superblockFile,
       intervalMs: this.config.checkpointIntervalMs,
     });
+    // The start left them to the first checkpoint, which may have nothing else to do.
+    if ([...this.logs].some((log) => log.isEpochsDirty)) this.#checkpoints.want(false);
     const { maintenance } = this.config;
     this.#scrub = maintenance && new Scrub(this, maintenance);
     this.#scrub?.start();

@@ -3,7 +3,17 @@ import { UNCONFIGURED_LOG } from "../../src/storage/log-settings.ts";
 import { expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, contentOf, openStore, Recorder, settle, specOf } from "./support.ts";
+import {
+  appendBatch,
+  baseConfig,
+  contentOf,
+  makeDeps,
+  ManualTimers,
+  openStore,
+  Recorder,
+  settle,
+  specOf,
+} from "./support.ts";
 
 async function opened(files: MemoryFiles, config = {}) {
   const store = await openStore(files, config);
@@ -145,4 +155,23 @@ test("truncation and log start survive a restart, also when cut in the middle of
   ]);
   expect(found === undefined ? [] : await contentOf(found)).toEqual(expected);
   await again.store.close();
+});
+
+test("no start waits for epoch files: the first checkpoint writes them, also where nothing else has to be written", async () => {
+  const files = new MemoryFiles();
+  const first = await opened(files);
+  const log = await first.store.createLog(specOf("a"));
+  appendBatch(log, { epoch: 7 });
+  await first.recorder.until(() => log.durableEnd === 1);
+  files.kill();
+  const again = new MemoryFiles(files.image);
+  const timers = new ManualTimers();
+  const store = await openStore(again, {}, makeDeps(again, { timers }));
+  const path = "/data/a-0/leader-epoch-checkpoint";
+  expect(again.image.find(path)).toBeUndefined();
+  timers.fire(baseConfig.checkpointIntervalMs);
+  await store.idle;
+  const file = again.image.find(path);
+  expect(file?.kind === "file" && Buffer.from(file.live.view).toString("latin1")).toBe("0\n1\n7 0\n");
+  await store.close();
 });
