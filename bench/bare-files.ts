@@ -1,6 +1,6 @@
 // What the same bytes cost without Ottla: one file that gets everything and a sync, a file and a sync for each partition, plain reads and a pass of
 // CRC-32C. The storage's figures are ratios to these, taken in the same round.
-import { closeSync, fdatasync, fdatasyncSync, openSync, readSync, writev, writeSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, openSync, readSync, rmSync, writev, writeSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { createChecksum } from "../src/platform/checksum.ts";
@@ -62,4 +62,32 @@ export function plainReads(paths: readonly string[], chunkBytes: number): number
     closeSync(file);
   }
   return readBytes / 1000 / (performance.now() - startedAt);
+}
+
+/** Seconds: the same, its bytes written to `count` new files in turn, which are synced (D-13) and removed then, out of the time. */
+export async function plainReplay(
+  paths: readonly string[],
+  chunkBytes: number,
+  place: { directory: string; count: number },
+): Promise<number> {
+  const names = Array.from({ length: place.count }, (_, number) => join(place.directory, `replayed-${number}`));
+  const checksum = createChecksum();
+  const startedAt = performance.now();
+  const targets = names.map((name) => openSync(name, "wx"));
+  const buffer = new Uint8Array(chunkBytes);
+  let chunk = 0;
+  for (const path of paths) {
+    const file = openSync(path, "r");
+    for (let length = readSync(file, buffer); length > 0; length = readSync(file, buffer)) {
+      const read = buffer.subarray(0, length);
+      checksum.crc32c(read);
+      writeSync(targets[chunk++ % targets.length] as number, read);
+    }
+    closeSync(file);
+  }
+  await Promise.all(targets.map((target) => datasync(target)));
+  const seconds = (performance.now() - startedAt) / 1000;
+  for (const target of targets) closeSync(target);
+  for (const name of names) rmSync(name);
+  return seconds;
 }

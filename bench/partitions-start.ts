@@ -6,7 +6,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { drawFreePorts } from "../src/cli/free-ports.ts";
 import { connect } from "../src/index.ts";
-import { plainReads } from "./bare-files.ts";
+import { plainReads, plainReplay } from "./bare-files.ts";
 import { killed, startNode } from "./broker-process.ts";
 import { withTemporaryDirectory } from "./harness.ts";
 import type { Starts } from "./partitions.ts";
@@ -16,6 +16,9 @@ const RECORD_BYTES = 1000;
 /** Those that were written to when the broker was killed, and how much. */
 const HOT = 100;
 const HOT_BYTES = 200_000_000;
+const READ_BYTES = 1024 * 1024;
+/** About what a batch of theirs has. */
+const BATCH_BYTES = 16 * 1024;
 /** A checkpoint on the way would be another measurement, and so would a stop that does not end in time. */
 const SETTINGS = {
   "max.partitions": "20000",
@@ -72,16 +75,15 @@ async function measure(directory: string): Promise<Starts> {
   await killed(clean.child);
   const folder = join(directory, "journal");
   const journals = readdirSync(folder).filter((name) => name.endsWith(".journal"));
+  const paths = journals.map((name) => join(folder, name));
   const readStartedAt = performance.now();
-  plainReads(
-    journals.map((name) => join(folder, name)),
-    1024 * 1024,
-  );
+  plainReads(paths, READ_BYTES);
   const readSeconds = (performance.now() - readStartedAt) / 1000;
+  const bareSeconds = await plainReplay(paths, BATCH_BYTES, { directory: folder, count: HOT });
   const again = await startSeconds(directory);
   await killed(again.child);
   const journalReads = (again.seconds - clean.seconds) / readSeconds;
-  return { clean: clean.seconds, killed: again.seconds, journalReads };
+  return { clean: clean.seconds, killed: again.seconds, journalReads, bareReads: bareSeconds / readSeconds };
 }
 
 const found = await withTemporaryDirectory((root) => measure(join(root, "data")));

@@ -63,6 +63,8 @@ export interface Starts {
   readonly clean: number;
   readonly killed: number;
   readonly journalReads: number;
+  /** The same of a program that does nothing but read the journal once and write and sync what was in it. */
+  readonly bareReads: number;
 }
 
 /** Starts of a broker with 10,000 partitions that each hold something, until it answers. */
@@ -118,5 +120,6 @@ export async function benchPartitions(rounds: number, scale: number): Promise<(S
       ...summarise("  over the clean one, in reads of the journal", "reads", [found.journalReads]),
       most: JOURNAL_READS_MOST,
     },
+    summarise("  of a bare read, write to as many files, and sync", "reads", [found.bareReads]),
   ];
 }
