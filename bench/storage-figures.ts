@@ -2,8 +2,7 @@
 // over checkpoints and segments, and how fast a log is read from its disk. `npm run bench -- storage`.
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { median } from "../src/bench/median.ts";
-import { BareFile, filesOfPartitions, plainReads } from "./bare-files.ts";
+import { filesOfPartitions, plainReads } from "./bare-files.ts";
 import {
   type BoundedSummary,
   comparedRows,
@@ -15,12 +14,13 @@ import {
   withTemporaryDirectory,
 } from "./harness.ts";
 import { makeDeps, MiB, storageConfig } from "./storage-deps.ts";
+import { burst } from "./storage-burst.ts";
 import { StoreFeeder } from "./store-feeder.ts";
 
 const PARTITIONS = 200;
 const BATCH_BYTES = 16 * 1024;
-const BURSTS = 60;
-const WARM_UP = 10;
+/** For what a burst leaves to be done behind its answers: bursts without it are a load of a gigabyte per second. */
+const REST_MS = 20;
 const SUSTAINED_MS = 20_000;
 /** Batches on each partition that are given to be acknowledged before the next. */
 const SUSTAINED_BURST = 1;
@@ -37,59 +37,8 @@ const SUSTAINED_FLOOR = 2;
 const WRITTEN_MOST = 2.2;
 const COLD_FLOOR = 0.7;
 
-/** Milliseconds: the median of bursts, each from the first append to the last answer. What comes before is not counted. */
-async function burstMs(append: () => Promise<void>, prepare: () => void = () => undefined): Promise<number> {
-  const samples: number[] = [];
-  for (let burst = 0; burst < WARM_UP + BURSTS; burst++) {
-    prepare();
-    const startedAt = performance.now();
-    await append();
-    if (burst >= WARM_UP) samples.push(performance.now() - startedAt);
-  }
-  return median(samples);
-}
-
 const chunksOf = (count: number): Uint8Array[] =>
   Array.from({ length: count }, () => new Uint8Array(BATCH_BYTES).fill(7));
-
-function journalBurst(): Promise<number> {
-  return withTemporaryDirectory(async (directory) => {
-    const preallocatedBytes = (WARM_UP + BURSTS) * PARTITIONS * BATCH_BYTES;
-    const file = new BareFile(join(directory, "bare"), preallocatedBytes);
-    const chunks = chunksOf(PARTITIONS);
-    const figure = await burstMs(() => file.append(chunks));
-    file.close();
-    return figure;
-  });
-}
-
-function filesBurst(): Promise<number> {
-  return withTemporaryDirectory(async (directory) => {
-    const files = filesOfPartitions(directory, PARTITIONS);
-    const chunks = chunksOf(1);
-    const figure = await burstMs(async () => void (await Promise.all(files.map((file) => file.append(chunks)))));
-    for (const file of files) file.close();
-    return figure;
-  });
-}
-
-/** Its journal is one that was used before, as all are but the first two of a directory. */
-function storeBurst(): Promise<number> {
-  return withTemporaryDirectory(async (directory) => {
-    const load = { partitions: PARTITIONS, batchBytes: BATCH_BYTES, waitsFor: "durable" } as const;
-    const open = async () => StoreFeeder.open(await makeDeps(), storageConfig(join(directory, "data"), JOURNAL), load);
-    const first = await open();
-    await first.run(WARM_UP + BURSTS, 1);
-    await first.store.close();
-    const feeder = await open();
-    const figure = await burstMs(
-      () => feeder.run(1, 1),
-      () => feeder.makeReady(1),
-    );
-    await feeder.store.close();
-    return figure;
-  });
-}
 
 /** What this process gave to its disk so far, as the kernel counts it. */
 function writtenBytes(): number {
@@ -183,29 +132,36 @@ const PLAIN = "plain reads of 1 MiB and a pass of CRC-32C";
 const OWN = "a log read from its segments";
 
 async function burstRows(rounds: number): Promise<(Summary | BoundedSummary)[]> {
-  const journal = `${PARTITIONS} x 16 KiB: bare journal`;
-  const files = `${PARTITIONS} x 16 KiB: a sync per file`;
-  const store = `${PARTITIONS} x 16 KiB: storage, durable`;
-  const variants = [
-    { name: journal, run: journalBurst },
-    { name: files, run: filesBurst },
-    { name: store, run: storeBurst },
+  const figures = { journal: "bare journal", files: "a sync per file", store: "storage, durable" } as const;
+  const rests = [
+    { rest: "back to back", restMs: 0 },
+    { rest: `${REST_MS} ms apart`, restMs: REST_MS },
   ];
+  const nameOf = (kind: keyof typeof figures, rest: string) => `${PARTITIONS} x 16 KiB ${rest}: ${figures[kind]}`;
+  const variants = rests.flatMap(({ rest, restMs }) =>
+    (["journal", "files", "store"] as const).map((kind) => ({
+      name: nameOf(kind, rest),
+      run: () => burst(kind, restMs),
+    })),
+  );
   const samples = await interleave(variants, rounds);
   const of = (name: string) => samples.get(name) ?? [];
-  return [
-    ...variants.map(({ name }) => summarise(name, "ms", of(name))),
-    {
-      ...summarise("  storage over bare journal", "ratio", ratios(of(store), of(journal))),
-      baseline: journal,
-      most: LATENCY_OVER_JOURNAL_MOST,
-    },
-    {
-      ...summarise("  a sync per file over storage", "ratio", ratios(of(files), of(store))),
-      baseline: store,
-      floor: FILES_OVER_LATENCY_FLOOR,
-    },
-  ];
+  return rests.flatMap(({ rest }) => {
+    const [journal, files, store] = [nameOf("journal", rest), nameOf("files", rest), nameOf("store", rest)];
+    return [
+      ...[journal, files, store].map((name) => summarise(name, "ms", of(name))),
+      {
+        ...summarise("  storage over bare journal", "ratio", ratios(of(store), of(journal))),
+        baseline: journal,
+        most: LATENCY_OVER_JOURNAL_MOST,
+      },
+      {
+        ...summarise("  a sync per file over storage", "ratio", ratios(of(files), of(store))),
+        baseline: store,
+        floor: FILES_OVER_LATENCY_FLOOR,
+      },
+    ];
+  });
 }
 
 async function sustainedRows(rounds: number): Promise<(Summary | BoundedSummary)[]> {
