@@ -26,11 +26,15 @@ export class BareFile {
 
   /** One write, one fdatasync. */
   async append(chunks: readonly Uint8Array[]): Promise<void> {
+    await this.write(chunks);
+    await datasync(this.#file);
+  }
+
+  async write(chunks: readonly Uint8Array[]): Promise<void> {
     for (let at = 0; at < chunks.length; at += CHUNKS_MAX) {
       const { bytesWritten } = await writeAll(this.#file, chunks.slice(at, at + CHUNKS_MAX), this.#position);
       this.#position += bytesWritten;
     }
-    await datasync(this.#file);
   }
 
   close(): void {

@@ -132,14 +132,19 @@ const PLAIN = "plain reads of 1 MiB and a pass of CRC-32C";
 const OWN = "a log read from its segments";
 
 async function burstRows(rounds: number): Promise<(Summary | BoundedSummary)[]> {
-  const figures = { journal: "bare journal", files: "a sync per file", store: "storage, durable" } as const;
+  const figures = {
+    journal: "bare journal",
+    "journal-and-files": "and files behind it",
+    files: "a sync per file",
+    store: "storage, durable",
+  } as const;
   const rests = [
     { rest: "back to back", restMs: 0 },
     { rest: `${REST_MS} ms apart`, restMs: REST_MS },
   ];
   const nameOf = (kind: keyof typeof figures, rest: string) => `${PARTITIONS} x 16 KiB ${rest}: ${figures[kind]}`;
   const variants = rests.flatMap(({ rest, restMs }) =>
-    (["journal", "files", "store"] as const).map((kind) => ({
+    (["journal", "journal-and-files", "files", "store"] as const).map((kind) => ({
       name: nameOf(kind, rest),
       run: () => burst(kind, restMs),
     })),
@@ -147,14 +152,16 @@ async function burstRows(rounds: number): Promise<(Summary | BoundedSummary)[]> 
   const samples = await interleave(variants, rounds);
   const of = (name: string) => samples.get(name) ?? [];
   return rests.flatMap(({ rest }) => {
-    const [journal, files, store] = [nameOf("journal", rest), nameOf("files", rest), nameOf("store", rest)];
+    const [journal, both] = [nameOf("journal", rest), nameOf("journal-and-files", rest)];
+    const [files, store] = [nameOf("files", rest), nameOf("store", rest)];
     return [
-      ...[journal, files, store].map((name) => summarise(name, "ms", of(name))),
+      ...[journal, both, files, store].map((name) => summarise(name, "ms", of(name))),
       {
         ...summarise("  storage over bare journal", "ratio", ratios(of(store), of(journal))),
         baseline: journal,
         most: LATENCY_OVER_JOURNAL_MOST,
       },
+      summarise("  storage over bare journal and files", "ratio", ratios(of(store), of(both))),
       {
         ...summarise("  a sync per file over storage", "ratio", ratios(of(files), of(store))),
         baseline: store,
