@@ -1,6 +1,6 @@
 // Reads from disk for consumers, a few at once and first come, first served, so that a crowd of readers leaves threads to the journal. What comes from the
-// disk then holds the loop, for its checksums and for its way into the socket: one in each turn of the loop, or who reads what memory holds would wait
-// behind all of them.
+// disk then holds the loop, for its checksums and for its way into the socket: one in every few turns of the loop, or who reads what memory holds would
+// wait behind all of them, and more than once: for the word that its record is durable, and for its own answer.
 //
 // One that takes long stops counting, so that a dying page of one partition does not hold up the others.
 //
@@ -9,7 +9,10 @@ import type { Deadlines } from "../base/deadlines.ts";
 import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
 
-const LANES = 4;
+/** Of four threads (libuv): the others are for the syncs and writes of journal and segments. */
+const LANES = 2;
+/** For what has come from the disk: one for its checks, one for its way into the socket, one for all others. */
+const TURNS_EACH = 3;
 const SLOW_MS = 40;
 
 interface Reading {
@@ -98,10 +101,14 @@ export class ReadLanes {
   #takeTurn(): void {
     if (this.#isTurnDue) return;
     this.#isTurnDue = true;
-    this.#deps.defer(() => {
+    this.#afterTurns(mutant("R-turns") ? 1 : TURNS_EACH, () => {
       this.#isTurnDue = false;
       this.#arrived.shift()?.();
       if (this.#arrived.length > 0) this.#takeTurn();
     });
+  }
+
+  #afterTurns(turns: number, work: () => void): void {
+    this.#deps.defer(turns === 1 ? work : () => this.#afterTurns(turns - 1, work));
   }
 }
