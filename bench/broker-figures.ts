@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { connect } from "../src/index.ts";
 import { BARE_NAMES, bareBroker } from "./bare-broker.ts";
 import { BareFile } from "./bare-files.ts";
+import { bareTail } from "./bare-tail.ts";
 import { type BrokerProcess, withBrokerProcess } from "./broker-process.ts";
 import { type BoundedSummary, comparedRows, interleave, type Summary, withTemporaryDirectory } from "./harness.ts";
 import { produceTo, settle } from "./produce.ts";
@@ -102,21 +103,37 @@ async function tail(broker: BrokerProcess): Promise<number> {
   await consumer.close();
   await reading;
   await client.close();
+  return p99(samples);
+}
+
+function p99(samples: readonly number[]): number {
   return samples.toSorted((a, b) => a - b)[Math.floor(samples.length * 0.99)] ?? Number.NaN;
+}
+
+/** The same of a server that does no more than it must. */
+async function bareTailP99(readers: number, scale: number): Promise<number> {
+  return p99(await bareTail({ readers, coldBytes: COLD_BYTES * scale, durationMs: TAIL_MS, rate: TAIL_RATE }));
 }
 
 async function tailRows(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
   const alone = "p99 of reading the tail";
   const beside = `p99 of reading the tail beside ${COLD_READERS} cold readers`;
+  const bareAlone = "bare server: p99 of the tail";
+  const bareBeside = `bare server: beside ${COLD_READERS} cold readers`;
   const samples = await interleave(
     [
+      { name: bareAlone, run: () => settle().then(() => bareTailP99(0, scale)) },
+      { name: bareBeside, run: () => settle().then(() => bareTailP99(COLD_READERS, scale)) },
       { name: alone, run: () => settle().then(() => tailP99(0, scale)) },
       { name: beside, run: () => settle().then(() => tailP99(COLD_READERS, scale)) },
     ],
     rounds,
   );
-  const ratio = "  over it alone";
-  return comparedRows(samples, { baseline: alone, judged: beside, unit: "ms", ratio, bound: { most: TAIL_MOST } });
+  const rows = { unit: "ms", ratio: "  over it alone" };
+  return [
+    ...comparedRows(samples, { ...rows, baseline: bareAlone, judged: bareBeside, bound: {} }),
+    ...comparedRows(samples, { ...rows, baseline: alone, judged: beside, bound: { most: TAIL_MOST } }),
+  ];
 }
 
 export async function benchBroker(rounds: number, scale: number): Promise<(Summary | BoundedSummary)[]> {
