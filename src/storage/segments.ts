@@ -25,8 +25,11 @@ import { SegmentReader, type SegmentReadOptions } from "./segment-reader.ts";
 import type { Offset, PartitionIndex, TopicId } from "../model/ids.ts";
 import type { LogSettings, ReadResult, SegmentView } from "./types.ts";
 
-/** No more of a log than this, and a write, waits for the sync of a checkpoint: what a device is given at once holds up the journal's syncs beside it. */
-const SYNC_EVERY_BYTES = 8 * 1024 * 1024;
+/**
+ * No more of a log than this, and a write, is given to the device at once: the journal's syncs beside it wait for all of it, some 0.5 ms for each MiB. Less
+ * would be a sync for each flush of each of many logs.
+ */
+const SYNC_EVERY_BYTES = 1024 * 1024;
 const WRITE_CHUNKS_MAX = 1000;
 const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 

@@ -6,7 +6,7 @@ import { appendBatch, openStore, Recorder, settle, specOf } from "./support.ts";
 
 const MiB = 1024 * 1024;
 
-/** Appends 20 MB, one after the other, without a checkpoint. */
+/** Appends 21 MB, one after the other, without a checkpoint. */
 async function written(onSync: (path: string) => void) {
   const files = new MemoryFiles();
   files.onOperation = ({ kind, path }) => {
@@ -17,7 +17,7 @@ async function written(onSync: (path: string) => void) {
   const recorder = new Recorder();
   store.listen(recorder);
   const log = await store.createLog(specOf("a"));
-  for (let round = 0; round < 20 && recorder.failure === undefined; round++) {
+  for (let round = 0; round < 21 && recorder.failure === undefined; round++) {
     appendBatch(log, { valueBytes: 1_000_000 });
     await recorder.until(() => log.durableEnd === log.endOffset || recorder.failure !== undefined);
     while (recorder.failure === undefined && log.isInMemory((log.endOffset - 1) as never)) await settle();
@@ -25,13 +25,13 @@ async function written(onSync: (path: string) => void) {
   return { files, store, recorder, log };
 }
 
-test("a segment is synced after each 8 MiB, and of what is left a checkpoint syncs the rest", async () => {
+test("a segment is synced after each MiB, and of what is left a checkpoint syncs the rest", async () => {
   let syncs = 0;
   const { store } = await written(() => syncs++);
-  // After 9 MB each.
-  expect(syncs).toBe(2);
+  // After 2 MB each.
+  expect(syncs).toBe(10);
   await store.checkpoint();
-  expect(syncs).toBe(3);
+  expect(syncs).toBe(11);
   await store.close();
 });
 
