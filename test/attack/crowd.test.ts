@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { crowded } from "../../scripts/attack/crowd.ts";
 import { ensureBuilt } from "../cli/support.ts";
 
-/** The target is 2 (`npm run attack -- --crowd` judges by it; 1.1 to 1.8 on two busy cores). Here the disk may be others' too, and of 200 times the third longest is no steady figure. */
+/** The target is 2 (`npm run attack -- --crowd` judges by it; docs/development.md has what it comes to). Here the disk may be others' too, and of 200 times the third longest is no steady figure. */
 const RATIO_MAX = 4;
 
 it("1,000 slow readers, 1,000 idle connections, a producer of maximal batches", async () => {
