@@ -10,9 +10,6 @@ const tell = (message: FromClient): void => {
   if (process.connected) process.send?.(message, undefined, {}, () => undefined);
 };
 
-/** What is to be ended first; nothing is open before there is something. */
-let end = (): Promise<void> => Promise.resolve();
-
 async function run(plan: ClientPlan): Promise<void> {
   const logger = stderrLogger({ verbosity: -1, isJson: false });
   const clientId = plan.kind === "probe" ? `probe-${plan.partition}` : "load";
@@ -23,13 +20,17 @@ async function run(plan: ClientPlan): Promise<void> {
     codecs: [],
     logger,
   });
-  const stop = plan.kind === "probe" ? startProbe(client, plan, tell) : await startSteadyLoad(client, plan, tell);
-  end = async () => {
-    await stop().catch(() => undefined);
-    await client.close();
+  const end = plan.kind === "probe" ? startProbe(client, plan, tell) : await startSteadyLoad(client, plan, tell);
+  const close = (): void => {
+    void end()
+      .catch(() => undefined)
+      .then(() => client.close())
+      .finally(() => process.exit(0));
   };
+  process.once("disconnect", close);
+  // A parent that let go of it before: nobody has heard of that, and nobody will.
+  if (!process.connected) close();
 }
 
-process.once("disconnect", () => void end().finally(() => process.exit(0)));
 process.once("message", (plan: ClientPlan) => void run(plan));
 tell({ kind: "hello" });
