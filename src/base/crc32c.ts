@@ -56,35 +56,28 @@ export function crc32cWithin(
   return ~crc >>> 0;
 }
 
-/** Of polynomials, modulo that of the sums; bits are reversed, as there: the highest is x^0. */
+/** Of x, x^2, x^4, x^8, ... modulo the polynomial; bits are reversed, as in the sums: the highest is x^0. */
+const POWERS = ((): Int32Array => {
+  const powers = new Int32Array(32);
+  for (let power = 1 << 30, at = 0; at < powers.length; at++, power = multiply(power, power)) powers[at] = power;
+  return powers;
+})();
+
 function multiply(left: number, right: number): number {
   let product = 0;
   let term = right;
-  for (let rest = left; rest !== 0; rest <<= 1) {
-    product ^= term & (rest >> 31);
-    term = (term >>> 1) ^ (POLYNOMIAL & -(term & 1));
+  for (let bit = 31; bit >= 0; bit--) {
+    if ((left >>> bit) & 1) product ^= term;
+    term = (term >>> 1) ^ (term & 1 ? POLYNOMIAL : 0);
   }
   return product;
 }
 
-/** Four tables of 256 words: table k has x^(8 * byte * 256^k), by which a sum is shifted for that byte of a count of bytes. */
-function buildShifts(): Int32Array {
-  const shifts = new Int32Array(4 * 256);
-  let step = 1 << 23; // x^8
-  for (let table = 0; table < shifts.length; table += 256) {
-    shifts[table] = 1 << 31;
-    for (let byte = 1; byte < 256; byte++) shifts[table + byte] = multiply(shifts[table + byte - 1] as number, step);
-    step = multiply(shifts[table + 255] as number, step);
-  }
-  return shifts;
-}
-
-const SHIFTS = buildShifts();
-
-/** What the sum of some bytes adds to that of these and `count` more, below 2^32: sum(first, then second) = sum(second) ^ crc32cShifted(sum(first), length of second). */
+/** What the sum of some bytes adds to that of these and `count` more: sum(first, then second) = sum(second) ^ crc32cShifted(sum(first), length of second). */
 export function crc32cShifted(crc: number, count: number): number {
   let shifted = crc;
-  for (let left = count, table = 0; left !== 0; left >>>= 8, table += 256)
-    if ((left & 0xff) !== 0) shifted = multiply(SHIFTS[table + (left & 0xff)] as number, shifted);
+  // A byte is x^8.
+  for (let left = count, at = 3; left > 0; left = Math.floor(left / 2), at++)
+    if (left % 2 === 1) shifted = multiply(POWERS[at % 32] as number, shifted);
   return shifted >>> 0;
 }

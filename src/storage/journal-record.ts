@@ -2,8 +2,6 @@
 // stops at the first that does not chain. Layout in docs/storage.md.
 import { EMPTY_BYTES, readI32, readI64, readU16, readU32, writeI64, writeU16, writeU32 } from "../base/bytes.ts";
 import { present } from "../base/assert.ts";
-import { crc32cShifted } from "../base/crc32c.ts";
-import { BATCH_HEADER_BYTES, batchSizeAt, CRC_START, crcAt } from "../model/batch-header.ts";
 import { type DirectoryId, UUID_BYTES, uuidFromBytes, uuidToBytes } from "../model/ids.ts";
 import type { Checksum } from "../ports/checksum.ts";
 import { FORMAT_VERSION, MAGIC, MIN_READER_VERSION, refuseNewer } from "./format.ts";
@@ -68,30 +66,6 @@ export interface ChainPlace {
   syncedTo: number;
 }
 
-/** Summing fewer bytes is as cheap as taking over the sum of a batch. */
-const TAKEN_OVER_BYTES_MIN = 2048;
-
-/**
- * What the checksum of all bytes of the run would be, `seed` that of those before. Each batch was held against its own checksum when it came (B-17,
- * B-18), or was given it here: that is taken over, and of a longer batch only what lies outside it is summed. Bytes that changed in memory since do not
- * match the record then, where a sum made now would vouch for them.
- */
-function sumOfRun(run: Uint8Array, seed: number, checksum: Checksum): number {
-  let sum = seed;
-  let from = 0;
-  for (let at = 0; at + BATCH_HEADER_BYTES <= run.length; ) {
-    const sizeBytes = batchSizeAt(run, at);
-    if (sizeBytes < BATCH_HEADER_BYTES || at + sizeBytes > run.length) break;
-    if (sizeBytes >= TAKEN_OVER_BYTES_MIN) {
-      sum = checksum.crc32c(run.subarray(from, at + CRC_START), sum);
-      sum = (crc32cShifted(sum, sizeBytes - CRC_START) ^ crcAt(run, at)) >>> 0;
-      from = at + sizeBytes;
-    }
-    at += sizeBytes;
-  }
-  return from === run.length ? sum : checksum.crc32c(run.subarray(from), sum);
-}
-
 /** Writes the header of a record at `position` of `target`, moves `place` on and returns the record's CRC. */
 export function encodeRecordHeader(
   target: Uint8Array,
@@ -113,8 +87,7 @@ export function encodeRecordHeader(
   writeU32(target, position + 64, record.epoch);
   writeU32(target, position + 68, record.body.length);
   let crc = checksum.crc32c(target.subarray(position + CRC_FROM, position + RECORD_HEADER_BYTES), place.salt);
-  if (record.kind === KIND.APPEND) crc = sumOfRun(record.body, crc, checksum);
-  else if (record.body.length > 0) crc = checksum.crc32c(record.body, crc);
+  if (record.body.length > 0) crc = checksum.crc32c(record.body, crc);
   writeU32(target, position + 4, crc);
   place.prevCrc = crc;
   place.sequence++;
