@@ -14,8 +14,10 @@ const LANES = 2;
 /** For what has come from the disk: one for its checks, one for its way into the socket, one for all others. */
 const TURNS_EACH = 3;
 const SLOW_MS = 40;
+const NEVER = Number.POSITIVE_INFINITY;
 
 interface Reading {
+  /** Since when the disk has not answered; NEVER while the loop has not looked at what it answered. */
   sinceMs: number;
 }
 
@@ -38,14 +40,6 @@ export class ReadLanes {
   /** Read, and not looked at. */
   readonly #arrived = new Ring<() => void>();
   #isTurnDue = false;
-  /** To be awaited when the disk has answered. Alone: at once. */
-  readonly #turn = (): Promise<void> | undefined => {
-    if (this.#running.size < 2 && this.#arrived.length === 0) return undefined;
-    return new Promise((resolve) => {
-      this.#arrived.push(resolve);
-      this.#takeTurn();
-    });
-  };
 
   constructor(deps: ReadLanesDeps) {
     this.#deps = deps;
@@ -56,11 +50,24 @@ export class ReadLanes {
     if (this.#waiting.length === 0 && this.#hasLane()) this.#running.add(reading);
     else await this.#lane(reading);
     try {
-      return await read(this.#turn);
+      return await read(() => this.#turn(reading));
     } finally {
       this.#running.delete(reading);
       this.#admit();
     }
+  }
+
+  /** To be awaited when the disk has answered. Alone: at once. A loop that is slow to look at it is no slow disk. */
+  #turn(reading: Reading): Promise<void> | undefined {
+    if (this.#running.size < 2 && this.#arrived.length === 0) return undefined;
+    if (!mutant("R-lanes-loop")) reading.sinceMs = NEVER;
+    return new Promise((resolve) => {
+      this.#arrived.push(() => {
+        reading.sinceMs = this.#deps.clock.monoMs();
+        resolve();
+      });
+      this.#takeTurn();
+    });
   }
 
   #lane(reading: Reading): Promise<void> {

@@ -102,3 +102,42 @@ test("R-lanes: if they counted for as long as they take, all would wait", async 
   activateMutants(["R-lanes"]);
   expect(await besideDying()).toBe(0);
 });
+
+/** How many reads began while the loop had no turn for long for the two that the disk had answered. */
+async function begunInSlowTurn(): Promise<number> {
+  let nowMs = 0;
+  const looks: (() => void)[] = [];
+  const deadlines = {
+    add: (_: number, look: () => void) => {
+      looks.push(look);
+      return new Deadline(0, 0, { onExpire: () => undefined, onStop: undefined });
+    },
+  };
+  const lanes = new ReadLanes({ clock: { monoMs: () => nowMs }, deadlines, defer: () => undefined });
+  let begun = 0;
+  const read = () =>
+    lanes.run(async (admitted) => {
+      begun++;
+      await microtasks();
+      await admitted();
+    });
+  for (let number = 0; number < 10; number++) void read();
+  await microtasks();
+  await microtasks();
+  for (let look = 0; look < 5; look++) {
+    nowMs += 100;
+    for (const each of looks.splice(0)) each();
+    await microtasks();
+    await microtasks();
+  }
+  return begun;
+}
+
+test("a loop that is slow to look at what the disk answered is no slow disk", async () => {
+  expect(await begunInSlowTurn()).toBe(2);
+});
+
+test("R-lanes-loop: if it were, all would be read at once in a slow loop", async () => {
+  activateMutants(["R-lanes-loop"]);
+  expect(await begunInSlowTurn()).toBe(10);
+});

@@ -2,6 +2,7 @@
 import { UNCONFIGURED_LOG } from "../../src/storage/log-settings.ts";
 import { expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
+import { FileError } from "../../src/ports/files.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import {
   appendBatch,
@@ -173,5 +174,26 @@ test("no start waits for epoch files: the first checkpoint writes them, also whe
   await store.idle;
   const file = again.image.find(path);
   expect(file?.kind === "file" && Buffer.from(file.live.view).toString("latin1")).toBe("0\n1\n7 0\n");
+  await store.close();
+});
+
+test("S-57: a directory that is missing when its epoch file is to be written is one of its log, not of the disk", async () => {
+  const files = new MemoryFiles();
+  const first = await opened(files);
+  for (const topic of ["a", "b"])
+    appendBatch(await first.store.createLog(specOf(topic, 0, topic === "a" ? 1 : 2)), { epoch: 7 });
+  await first.recorder.until(() => [...first.store.logs].every((log) => log.durableEnd === 1));
+  files.kill();
+  const again = new MemoryFiles(files.image);
+  const { store, recorder } = await opened(again);
+  again.onOperation = ({ kind, path }) => {
+    if (kind === "open" && path === "/data/a-0/leader-epoch-checkpoint") throw new FileError("not-found", "open", path);
+  };
+  await store.checkpoint();
+  expect(recorder.failure).toBeUndefined();
+  expect([...store.logs].map(({ topic, damage }) => [topic, damage !== undefined])).toEqual([
+    ["a", true],
+    ["b", false],
+  ]);
   await store.close();
 });
