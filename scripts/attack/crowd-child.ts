@@ -1,13 +1,14 @@
 // A crowd in a process of its own: peers that ask for much and take almost nothing, peers that only hold a connection, and one that produces the
 // largest batches there may be, one after the other.
 //
-// Parent -> child: "gather", "disperse". Child -> parent: { kind: "here" | "gone", cut, produced }.
+// What it is told and tells: see crowd-answers.ts.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createRng } from "../../src/base/rng.ts";
 import type { TopicId } from "../../src/model/ids.ts";
 import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { batch } from "./batches.ts";
+import { answerCrowd, type Gathering } from "./crowd-answers.ts";
 import { Counts, RawPeer } from "./raw-peer.ts";
 
 const FETCHES_EACH = 8;
@@ -26,13 +27,14 @@ export interface CrowdPlan {
   readonly batchBytes: number;
 }
 
-class Crowd {
+class Crowd implements Gathering {
   readonly #plan: CrowdPlan;
   readonly #counts = new Counts();
   #slow: RawPeer[] = [];
   #idle: RawPeer[] = [];
   #producing: Promise<void> = Promise.resolve();
   #isGathered = false;
+  #cutBefore = 0;
   produced = 0;
 
   constructor(plan: CrowdPlan) {
@@ -41,7 +43,8 @@ class Crowd {
 
   /** Connections that ended by themselves. */
   get cut(): number {
-    return [...this.#slow, ...this.#idle].filter(({ closeReason }) => closeReason !== undefined).length;
+    const ended = [...this.#slow, ...this.#idle].filter(({ closeReason }) => closeReason !== undefined);
+    return this.#cutBefore + ended.length;
   }
 
   async gather(): Promise<void> {
@@ -60,6 +63,7 @@ class Crowd {
   async disperse(): Promise<void> {
     this.#isGathered = false;
     await this.#producing;
+    this.#cutBefore = this.cut;
     for (const peer of [...this.#slow, ...this.#idle]) peer.destroy();
     this.#slow = [];
     this.#idle = [];
@@ -118,10 +122,4 @@ class Crowd {
   }
 }
 
-const crowd = new Crowd(JSON.parse(process.argv[2] ?? "{}") as CrowdPlan);
-process.on("message", (message) => {
-  const done = message === "gather" ? crowd.gather() : crowd.disperse();
-  const kind = message === "gather" ? "here" : "gone";
-  void done.then(() => process.send?.({ kind, cut: crowd.cut, produced: crowd.produced }));
-});
-process.on("disconnect", () => process.exit());
+answerCrowd(new Crowd(JSON.parse(process.argv[2] ?? "{}") as CrowdPlan));

@@ -1,16 +1,15 @@
 // A crowd beside one client: how slow that one gets, by the ratio to the same client without the crowd, rounds of both by turns since a machine is
 // seldom quiet; and that the node's memory stays within what its settings allow. The crowd stands for other machines: it gives way to the node and to
-// the client, and what one of them waited for a processor does not count.
-import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { setPriority } from "node:os";
+// the client, and what one of them waited for a processor does not count. `compared`: beside it, by turns, what a crowd that writes as much costs a
+// client of a server with nothing in it. That is what the machine itself asks, and no target; the node is judged without it.
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { NODE_HEAP } from "../../src/cli/node-child.ts";
 import { type Client, connect } from "../../src/index.ts";
-import { AttackedNode, type Plant, waitedForCpuMs } from "./node.ts";
-import { forkScript } from "./child.ts";
+import { BareSide } from "./bare-server.ts";
 import type { CrowdPlan } from "./crowd-child.ts";
+import { type CrowdedFigures, crowdedPhase, type Figures, phase, type PhaseLength, type Side } from "./crowd-phases.ts";
+import { CrowdProcess } from "./crowd-process.ts";
+import { AttackedNode, type Plant } from "./node.ts";
 
 const CHILD = join(import.meta.dirname, "crowd-child.ts");
 const MiB = 1024 * 1024;
@@ -27,27 +26,30 @@ const SHARE_MIB = 64 / 1024;
 const SLACK_MIB = 96;
 /** Of the JavaScript heap, which holds no batches. As the node tells it, its garbage included: a limit of V8's would change when it collects. */
 const HEAP_MIB = 160;
-const RATIO_MAX = 2;
+export const RATIO_MAX = 2;
 const STORED_BATCHES = 32;
 const BATCH_BYTES = 1_000_000;
-const PAUSE_MS = 5;
-const CROWD_NICE = 10;
+/** MB, 10^6. */
+const BATCH_MB = BATCH_BYTES / 1e6;
 
 export interface CrowdOptions {
   readonly slow: number;
   readonly idle: number;
   readonly rounds: number;
+  /** Of each phase of a round, at least. */
   readonly roundMs: number;
+  /** Likewise. Default: as many as it gets. */
+  readonly samples?: number;
+  /** By turns with a bare server; and a round before that does not count, since what is not compiled yet makes the client alone slow. */
+  readonly compared?: boolean;
   /** Of another client's p99 over that alone. Default: the target. */
   readonly ratioMax?: number;
   readonly plant?: Plant;
   readonly say?: (line: string) => void;
 }
 
-interface Figures {
-  /** ms. */
-  readonly p50: number;
-  readonly p99: number;
+export interface CrowdRound extends CrowdedFigures {
+  readonly alone: Figures;
 }
 
 export interface CrowdReport {
@@ -56,9 +58,11 @@ export interface CrowdReport {
   readonly peakMiB: number;
   /** Of the JavaScript heap. */
   readonly heapMiB: number;
-  readonly rounds: readonly { readonly alone: Figures; readonly crowded: Figures }[];
+  readonly rounds: readonly CrowdRound[];
   /** Of the p99, the median of all rounds. */
   readonly ratio: number;
+  /** Round by round, the same of a server with nothing in it. */
+  readonly bareRounds: readonly CrowdRound[];
   readonly produced: number;
   readonly cut: number;
   readonly faults: readonly string[];
@@ -67,15 +71,19 @@ export interface CrowdReport {
 export async function crowded(options: CrowdOptions): Promise<CrowdReport> {
   const settings = Object.entries(BUDGET_MIB).map(([key, value]) => `${key}=${value}MiB`);
   const node = await AttackedNode.start(settings, options.plant && [options.plant], NODE_HEAP);
-  let crowd: CrowdProcess | undefined;
+  let side: NodeSide | undefined;
+  let bare: BareSide | undefined;
   try {
     const client = await connect({ brokers: [node.address], connectTimeoutMs: 30_000 });
     const topicId = await fill(client);
-    const { slow, idle } = options;
-    crowd = new CrowdProcess({ address: node.address, topicId: topicId as never, slow, idle, batchBytes: BATCH_BYTES });
-    return await measured(options, { node, client, crowd });
+    const { slow, idle, compared = false } = options;
+    const plan = { address: node.address, topicId: topicId as never, slow, idle, batchBytes: BATCH_BYTES };
+    side = new NodeSide(node, client, plan);
+    if (compared) bare = await BareSide.start(join(node.directory, "bare"), { idle, batchBytes: BATCH_BYTES });
+    return await measured(options, side, bare);
   } finally {
-    crowd?.kill();
+    side?.crowd.kill();
+    bare?.kill();
     await node.remove();
   }
 }
@@ -89,44 +97,74 @@ async function fill(client: Client): Promise<string> {
   return topicId;
 }
 
-interface Parts {
+/** A client of the node: a record with acks=all, again and again. */
+class NodeSide implements Side {
   readonly node: AttackedNode;
   readonly client: Client;
   readonly crowd: CrowdProcess;
+  peakMiB = 0;
+  heapMiB = 0;
+
+  constructor(node: AttackedNode, client: Client, plan: CrowdPlan) {
+    this.node = node;
+    this.client = client;
+    this.crowd = new CrowdProcess(CHILD, plan);
+  }
+
+  get pid(): number {
+    return this.node.pid;
+  }
+
+  sender(): { send(): Promise<unknown>; close(): Promise<void> } {
+    const producer = this.client.producer({ lingerMs: 0 });
+    return { send: () => producer.send("beside", { value: "beside the crowd" }), close: () => producer.close() };
+  }
+
+  look(): void {
+    this.peakMiB = Math.max(this.peakMiB, this.node.rssBytes / MiB);
+  }
+
+  async lookClosely(): Promise<void> {
+    this.heapMiB = Math.max(this.heapMiB, (await this.node.heapBytes()) / MiB);
+  }
 }
 
-async function measured(
-  { rounds, roundMs, slow, idle, ratioMax = RATIO_MAX, say }: CrowdOptions,
-  { node, client, crowd }: Parts,
-): Promise<CrowdReport> {
-  await round(client, node, roundMs);
+async function measured(options: CrowdOptions, side: NodeSide, bare: BareSide | undefined): Promise<CrowdReport> {
+  const { rounds, roundMs, samples = 1, slow, idle, ratioMax = RATIO_MAX, say } = options;
+  const { node, client, crowd } = side;
+  const warmUp: PhaseLength = { ms: roundMs, samples: 1 };
+  const length: PhaseLength = { ms: roundMs, samples };
+  await phase(side, warmUp);
   const baseMiB = (await node.settledRssBytes()) / MiB;
-  const found: { alone: Figures; crowded: Figures }[] = [];
-  let peakMiB = baseMiB;
-  let heapMiB = 0;
-  let told = { cut: 0, produced: 0 };
-  for (let at = 0; at < rounds; at++) {
-    const alone = await round(client, node, roundMs);
-    await crowd.ask("gather");
-    const watch = setInterval(() => {
-      peakMiB = Math.max(peakMiB, node.rssBytes / MiB);
-    }, 50);
-    // Once all have what they can get, as it then is for good.
-    await sleep(1_000);
-    const crowdedFigures = await round(client, node, roundMs).finally(() => clearInterval(watch));
-    heapMiB = Math.max(heapMiB, (await node.heapBytes()) / MiB);
-    told = await crowd.ask("disperse");
-    found.push({ alone, crowded: crowdedFigures });
-    say?.(
-      `round ${at + 1}: p99 alone ${alone.p99.toFixed(1)} ms, in the crowd ${crowdedFigures.p99.toFixed(1)} ms; memory at most ${peakMiB.toFixed(0)} MiB`,
-    );
-    await sleep(1_000);
+  side.peakMiB = baseMiB;
+  if (bare !== undefined) {
+    const { perSecond } = await crowdedPhase(side, warmUp);
+    await crowdedPhase(bare, warmUp, perSecond);
   }
+  const before = await crowd.ask({ kind: "tell" });
+  const found: CrowdRound[] = [];
+  const bareRounds: CrowdRound[] = [];
+  for (let at = 0; at < rounds; at++) {
+    const alone = await phase(side, length);
+    const inCrowd = await crowdedPhase(side, length);
+    found.push({ alone, ...inCrowd });
+    say?.(`round ${at + 1}: ${spelled({ alone, ...inCrowd })}; memory at most ${side.peakMiB.toFixed(0)} MiB`);
+    if (bare === undefined) continue;
+    const bareAlone = await phase(bare, length);
+    const bareRound = { alone: bareAlone, ...(await crowdedPhase(bare, length, inCrowd.perSecond)) };
+    bareRounds.push(bareRound);
+    say?.(`round ${at + 1}, a server with nothing in it: ${spelled(bareRound)}`);
+  }
+  const told = await crowd.ask({ kind: "tell" });
   await client.close();
   const sumMiB = Object.values(BUDGET_MIB).reduce((sum, each) => sum + each, 0);
   const budgetMiB = baseMiB + sumMiB + (slow + idle) * SHARE_MIB + SLACK_MIB;
-  const ratio = medianOf(found.map(({ alone, crowded: { p99 } }) => p99 / alone.p99));
-  const faults = faultsOf({ node, budgetMiB, peakMiB, heapMiB, ratio, ratioMax, produced: told.produced });
+  const { peakMiB, heapMiB } = side;
+  const ratio = medianOf(found.map(ratioOf));
+  const produced = told.produced - before.produced;
+  const faults = faultsOf({ node, budgetMiB, peakMiB, heapMiB, ratio, ratioMax, produced });
+  const fewest = Math.min(...found.flatMap(({ alone, crowded: inCrowd }) => [alone.samples, inCrowd.samples]));
+  if (fewest < samples) faults.push(`a phase has ${fewest} samples, ${samples} are needed`);
   return {
     baseMiB: Math.round(baseMiB),
     budgetMiB: Math.round(budgetMiB),
@@ -134,9 +172,26 @@ async function measured(
     heapMiB: Math.round(heapMiB),
     rounds: found,
     ratio,
-    ...told,
+    bareRounds,
+    produced,
+    cut: told.cut,
     faults,
   };
+}
+
+/** Of the p99. */
+export function ratioOf({ alone, crowded: { p99 } }: CrowdRound): number {
+  return p99 / alone.p99;
+}
+
+/** What the crowd wrote, MB (10^6) a second. */
+export function writtenOf({ perSecond }: CrowdRound): number {
+  return perSecond * BATCH_MB;
+}
+
+function spelled(round: CrowdRound): string {
+  const { alone, crowded: inCrowd } = round;
+  return `p99 alone ${alone.p99.toFixed(1)} ms, in the crowd ${inCrowd.p99.toFixed(1)} ms (${ratioOf(round).toFixed(2)} times), which wrote ${writtenOf(round).toFixed(0)} MB/s`;
 }
 
 function faultsOf({
@@ -168,50 +223,6 @@ function faultsOf({
   return faults;
 }
 
-/** One client by itself: a record with acks=all, again and again. */
-async function round(client: Client, { pid }: AttackedNode, forMs: number): Promise<Figures> {
-  const producer = client.producer({ lingerMs: 0 });
-  const latencies: number[] = [];
-  const untilMs = performance.now() + forMs;
-  while (performance.now() < untilMs) {
-    const [nodeMs, ownMs] = [waitedForCpuMs(pid), waitedForCpuMs("self")];
-    const startMs = performance.now();
-    await producer.send("beside", { value: "beside the crowd" });
-    const tookMs = performance.now() - startMs;
-    // Not the sum: both may have waited at the same time.
-    const waitedMs = Math.max(waitedForCpuMs(pid) - nodeMs, waitedForCpuMs("self") - ownMs);
-    latencies.push(Math.max(0, tookMs - waitedMs));
-    await sleep(PAUSE_MS);
-  }
-  await producer.close();
-  latencies.sort((left, right) => left - right);
-  const at = (part: number): number => latencies[Math.floor(latencies.length * part)] ?? Number.NaN;
-  return { p50: at(0.5), p99: at(0.99) };
-}
-
-function medianOf(values: readonly number[]): number {
+export function medianOf(values: readonly number[]): number {
   return values.toSorted((left, right) => left - right)[values.length >> 1] ?? Number.NaN;
-}
-
-class CrowdProcess {
-  readonly #child: ChildProcess;
-
-  constructor(plan: CrowdPlan) {
-    this.#child = forkScript(CHILD, [JSON.stringify(plan)]);
-    if (this.#child.pid !== undefined) setPriority(this.#child.pid, CROWD_NICE);
-  }
-
-  async ask(what: "gather" | "disperse"): Promise<{ cut: number; produced: number }> {
-    this.#child.send(what);
-    const ended = once(this.#child, "exit").then(([code]) => {
-      throw new Error(`the crowd ended with ${code}`);
-    });
-    const told = once(this.#child, "message") as Promise<[{ cut: number; produced: number }]>;
-    const [{ cut, produced }] = await Promise.race([told, ended]);
-    return { cut, produced };
-  }
-
-  kill(): void {
-    if (this.#child.exitCode === null) this.#child.kill("SIGKILL");
-  }
 }

@@ -1,10 +1,12 @@
 // `npm run attack -- [--frames N] [--sequences N] [--seed N] [--only frame:N,sequence:N]`: a real node under damaged requests and senseless sequences of
 // them, through its port. Prints counts of all answers by their code. Exits with 1 when anything happened that must not: see attack.ts.
-// `npm run attack -- --crowd [--rounds N]`: the same node in a crowd, see crowd.ts.
+// `npm run attack -- --crowd [--rounds N]`: the same node in a crowd, see crowd.ts. Prints a table of it beside what a
+// server with nothing in it has; only the node is judged.
+import { type BoundedSummary, printTable, summarise } from "../../bench/harness.ts";
 import { countOf, flagsOf, refuse } from "../flags.ts";
 import { BUILD, runUntilFailure } from "../stages.ts";
 import { attack } from "./attack.ts";
-import { crowded } from "./crowd.ts";
+import { crowded, type CrowdRound, medianOf, RATIO_MAX, ratioOf, writtenOf } from "./crowd.ts";
 
 const usage =
   "npm run attack -- [--frames N] [--sequences N] [--seed N] [--only frame:N,sequence:N,...] | --crowd [--rounds N]";
@@ -42,7 +44,26 @@ async function underAttack(): Promise<readonly string[]> {
 }
 
 async function inACrowd(): Promise<readonly string[]> {
-  const { faults: found, ...report } = await crowded({ slow: 1_000, idle: 1_000, rounds, roundMs: 5_000, say });
-  console.log(JSON.stringify(report, null, 2));
+  // As many samples as let a p99 be read.
+  const phases = { rounds, roundMs: 5_000, samples: 1_000, compared: true };
+  const { faults: found, ...report } = await crowded({ slow: 1_000, idle: 1_000, ...phases, say });
+  say(JSON.stringify(report, null, 2));
+  printTable([
+    ...crowdRows("the node", report.rounds, { most: RATIO_MAX }),
+    ...crowdRows("a server with nothing in it", report.bareRounds),
+  ]);
   return found;
+}
+
+function crowdRows(name: string, all: readonly CrowdRound[], bound: { most?: number } = {}): BoundedSummary[] {
+  const row = (what: string, unit: string, of: (round: CrowdRound) => number): BoundedSummary => {
+    const samples = all.map(of);
+    return { ...summarise(what, unit, samples), median: medianOf(samples) };
+  };
+  return [
+    row(`${name}: p99 alone`, "ms", ({ alone }) => alone.p99),
+    row(`${name}: p99 in the crowd`, "ms", ({ crowded: { p99 } }) => p99),
+    row(`${name}: what the crowd wrote`, "MB/s", writtenOf),
+    { ...row(name, "ratio", ratioOf), ...bound },
+  ];
 }
