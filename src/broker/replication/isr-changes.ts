@@ -3,6 +3,7 @@
 import type { Deadline } from "../../base/deadlines.ts";
 import { asOttlaError, type ErrorName } from "../../model/errors.ts";
 import { FIELD_LIMITS } from "../../wire/native/layout.ts";
+import { LIMITS } from "../../wire/native/protocol.ts";
 import type { AlterPartitionRequest } from "../../wire/native/replication-apis.ts";
 import type { Replica } from "../replica.ts";
 import type { ReplicationDeps, ReplicationSettings, StreamEffect } from "./types.ts";
@@ -12,8 +13,11 @@ type Entry = readonly [Replica, Proposal];
 
 /** After a request that nobody answered, or that was answered with what may pass. */
 const RETRY_MS = { first: 50, longest: 1_000 } as const;
-/** Integers of all entries of one request. */
-const ELEMENTS_MAX = 50_000;
+/** The longest that an entry is without its ISR, and that a replica in it is. */
+const ENTRY_BYTES = 38;
+const MEMBER_BYTES = 15;
+/** Of one request but its header: an accepted connection may be cut before it is complete when it grows much longer (Connection.expect). */
+const REQUEST_BYTES_MAX = LIMITS.ENVELOPE_BYTES - 1024;
 
 /** The record that these speak of is on its way here, or this broker's own view was late: metadata will tell. */
 const METADATA_TELLS: ReadonlySet<ErrorName> = new Set([
@@ -95,13 +99,15 @@ export class IsrChanges {
   /** As many as one request takes; what is void by now is dropped. */
   #take(): Entry[] {
     const entries: Entry[] = [];
-    let elements = 0;
+    let sizeBytes = 0;
     for (const [replica, proposal] of this.#waiting) {
-      if (entries.length === FIELD_LIMITS.ALTERED_PARTITIONS || elements > ELEMENTS_MAX) break;
+      const entryBytes = ENTRY_BYTES + MEMBER_BYTES * proposal.isr.length;
+      if (entries.length === FIELD_LIMITS.ALTERED_PARTITIONS) break;
+      if (entries.length > 0 && sizeBytes + entryBytes > REQUEST_BYTES_MAX) break;
       this.#waiting.delete(replica);
       if (!isCurrent(replica, proposal)) continue;
       entries.push([replica, proposal]);
-      elements += 8 + 3 * proposal.isr.length;
+      sizeBytes += entryBytes;
     }
     return entries;
   }

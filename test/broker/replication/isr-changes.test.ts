@@ -2,8 +2,15 @@
 import { describe, expect, it } from "vitest";
 import type { ErrorName } from "../../../src/model/errors.ts";
 import { OttlaError } from "../../../src/model/errors.ts";
+import { uuidFromBytes } from "../../../src/model/ids.ts";
+import { IsrChanges } from "../../../src/broker/replication/isr-changes.ts";
+import { encodeRequest } from "../../../src/wire/native/codec.ts";
+import { API } from "../../../src/wire/native/apis.ts";
+import { LIMITS } from "../../../src/wire/native/protocol.ts";
+import type { AlterPartitionRequest, AlterPartitionResponse } from "../../../src/wire/native/replication-apis.ts";
 import { type NodesSettings, ReplicatingNodes } from "./nodes.ts";
 
+const TOPIC_ID = uuidFromBytes(new Uint8Array(16).fill(255));
 const CONFIG = { "replica.lag.time.max.ms": 500 };
 
 /** Node 1 leads; of the others only node 2 runs, so that node 3 falls out of sync in half a second. */
@@ -132,3 +139,51 @@ describe("ISR changes", () => {
     expect(nodes.proposals[0]?.brokerEpoch).toBe(77);
   });
 });
+
+/** Bytes of each request for `count` partitions that all ask for the longest ISR of `members` at once. */
+async function requestBytes(count: number, members: number): Promise<number[]> {
+  const [INT, FAR] = [0x7fffffff, Number.MAX_SAFE_INTEGER];
+  const core = { isLeader: true, leaderEpoch: INT, record: { partitionEpoch: INT } };
+  const isr = Array.from({ length: members }, (_, place) => ({ nodeId: INT - place, brokerEpoch: FAR }));
+  const sizes: number[] = [];
+  let left = count;
+  const alterPartition = async (request: AlterPartitionRequest): Promise<AlterPartitionResponse> => {
+    const header = { api: API.ALTER_PARTITION, version: 0, correlationId: INT, deadlineMs: INT };
+    sizes.push(encodeRequest(header, request, [])[0]?.length ?? 0);
+    left -= request.entries.length;
+    return { entries: request.entries.map(() => ({ error: "NONE" as const })) };
+  };
+  const deps = {
+    controller: { alterPartition },
+    brokerEpoch: () => FAR,
+    defer: setImmediate,
+    guard: (work: () => void) => work(),
+  };
+  const changes = new IsrChanges(deps as never, { nodeId: INT } as never);
+  for (let partition = INT - count; partition < INT; partition++) {
+    const replica = { core, log: { topicId: TOPIC_ID, partition } } as never;
+    changes.propose(replica, {
+      kind: "propose-isr",
+      leaderEpoch: INT,
+      partitionEpoch: INT,
+      isr,
+      wantsMove: true,
+    } as never);
+  }
+  while (left > 0) await new Promise((resolve) => setImmediate(resolve));
+  return sizes;
+}
+
+it.each([
+  [3_000, 3],
+  [1_000, 16],
+  [300, 64],
+])(
+  "D-38: the request of %d partitions of %d replicas is no longer than one that a connection lets in before it knows what comes",
+  async (count, members) => {
+    const sizes = await requestBytes(count, members);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(LIMITS.ENVELOPE_BYTES);
+    // As few as that takes.
+    expect(Math.min(...sizes.slice(0, -1))).toBeGreaterThan(LIMITS.ENVELOPE_BYTES * 0.9);
+  },
+);
