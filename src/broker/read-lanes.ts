@@ -9,7 +9,7 @@ import type { Deadlines } from "../base/deadlines.ts";
 import { mutant } from "../base/mutant.ts";
 import { Ring } from "../base/ring.ts";
 
-/** Of four threads (libuv): the others are for the syncs and writes of journal and segments. */
+/** Of four threads (libuv), which the syncs and writes of journal and segments need, too. */
 const LANES = 2;
 /** For what has come from the disk: one for its checks, one for its way into the socket, one for all others. */
 const TURNS_EACH = 3;
