@@ -61,8 +61,12 @@ export class EpochTruth {
 
   /** Those that lie below it as a whole. */
   *below(end: number): IterableIterator<BatchSeen> {
+    for (const batch of this.beginningBelow(end)) if (batch.last < end) yield batch;
+  }
+
+  *beginningBelow(end: number): IterableIterator<BatchSeen> {
     for (const batch of this.#batches) {
-      if (batch.last >= end) return;
+      if (batch.base >= end) return;
       yield batch;
     }
   }

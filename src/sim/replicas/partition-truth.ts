@@ -107,12 +107,12 @@ export class PartitionTruth {
     seen.endOffset = batch.last + 1;
   }
 
-  /** Of its log and of what was deleted below it, as their leaders wrote them. */
+  /** Of its log and of what was deleted below it, as their leaders wrote them. One that the start of an empty log lies in is deleted: nobody will copy it. */
   batchesOf(node: NodeId): readonly BatchSeen[] {
     const seen = this.replica(node);
     const whole = this.#wholeOf(seen);
     return whole.flatMap(({ epoch }, at) => [
-      ...(this.#epochs.get(epoch)?.below(whole[at + 1]?.start ?? seen.endOffset) ?? []),
+      ...(this.#epochs.get(epoch)?.beginningBelow(whole[at + 1]?.start ?? seen.endOffset) ?? []),
     ]);
   }
 

@@ -497,3 +497,21 @@ describe("lineages", () => {
     expect(firstDifference(left, right, 6)).toBe(5);
   });
 });
+
+it("what was deleted below the start of an empty log is all that began below it, also the batch that the start lies in (732010650)", () => {
+  const stage = new Stage();
+  const { truth } = stage;
+  const process = "life of 1";
+  for (const [base, last] of [
+    [0, 0],
+    [1, 3],
+    [4, 4],
+  ] as const)
+    for (const node of [N1, N2, N3])
+      truth.appended(node, { base, last, epoch: 0, sum: base }, { process, leadsIn: node === N1 ? 0 : undefined });
+  stage.stands(N2, 5, 0).stands(N3, 5, 0).stands(N1, 5, 5);
+  truth.stands(N3, { startOffset: 2, durableEnd: 5, highWatermark: 5 });
+  truth.restarted(N3, 2);
+  expect(truth.batchesOf(N3).map(({ base }) => base)).toEqual([0, 1]);
+  expect(truth.batchesOf(N2).map(({ base }) => base)).toEqual([0, 1, 4]);
+});
