@@ -6,6 +6,7 @@ import type { BrokerConfig } from "../model/config.ts";
 import type { OttlaError } from "../model/errors.ts";
 import { asOttlaError } from "../model/errors.ts";
 import { type NodeId, toNodeId } from "../model/ids.ts";
+import { FileError } from "../ports/files.ts";
 import type { MessageTransport } from "../ports/transport.ts";
 import type { Codecs } from "../ports/codecs.ts";
 import { watched } from "./broker-watch.ts";
@@ -240,8 +241,10 @@ export class SimNode {
     if (!incarnation.isAlive) return;
     const { world } = this.#parts;
     world.sometimes(`stopped itself: ${error.code}`);
-    const isExpected =
-      error.code === "DISK_FAILED" || (this.isSpoilt && error.code === "DATA_DAMAGED") || this.#mayBeTooOld(error);
+    // No disk fails by what is not there (S-57).
+    const isMissing = error.cause instanceof FileError && error.cause.kind === "not-found";
+    const isOfDisk = error.code === "DISK_FAILED" && (!isMissing || this.isSpoilt);
+    const isExpected = isOfDisk || (this.isSpoilt && error.code === "DATA_DAMAGED") || this.#mayBeTooOld(error);
     if (!isExpected) world.fail(error);
     this.#exit(incarnation, `stops itself: ${error.code} ${error.message}`);
   }

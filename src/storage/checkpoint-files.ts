@@ -43,18 +43,20 @@ export async function syncLogs(
   logs: Iterable<ReplicaLogImpl>,
   { isAlone }: { readonly isAlone: boolean },
 ): Promise<void> {
-  await runLimited(logs, syncsAtOnce(isAlone), async (log) => {
-    try {
-      await syncLog(deps, log);
-    } catch (thrown) {
-      // A file that went with its log is no failure of the disk (S-57).
-      if (!(log.isDeleted && isNotFound(thrown))) throw thrown;
-    }
-  });
+  await runLimited(logs, syncsAtOnce(isAlone), (log) => ofLog(log, () => syncLog(deps, log)));
+}
+
+/** What is missing is no failure of the disk: it is one of its log, unless it went with it (S-57). */
+async function ofLog(log: ReplicaLogImpl, work: () => Promise<void>): Promise<void> {
+  try {
+    if (!log.isDeleted) await work();
+  } catch (thrown) {
+    if (!isNotFound(thrown)) throw thrown;
+    if (!log.isDeleted) log.markUnflushable(thrown);
+  }
 }
 
 async function syncLog(deps: CheckpointDeps, log: ReplicaLogImpl): Promise<void> {
-  if (log.isDeleted) return;
   for (const segment of [...log.segments.all]) {
     try {
       await syncSegment(deps, log.segments, segment);
@@ -79,15 +81,8 @@ export async function writeEpochFiles(
   logs: Iterable<ReplicaLogImpl>,
   { isAlone }: { readonly isAlone: boolean },
 ): Promise<void> {
-  await runLimited(logs, syncsAtOnce(isAlone), async (log) => {
-    try {
-      if (log.isEpochsDirty && !log.isDeleted) await writeEpochs(deps, log);
-    } catch (thrown) {
-      // A directory that is missing is no failure of the disk: it is one of its log, unless it went with it (S-57).
-      if (!isNotFound(thrown)) throw thrown;
-      if (!log.isDeleted) log.markUnflushable(thrown);
-    }
-  });
+  const dirty = [...logs].filter((log) => log.isEpochsDirty);
+  await runLimited(dirty, syncsAtOnce(isAlone), (log) => ofLog(log, () => writeEpochs(deps, log)));
 }
 
 async function writeEpochs(deps: Pick<CheckpointDeps, "files">, log: ReplicaLogImpl): Promise<void> {

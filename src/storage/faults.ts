@@ -72,11 +72,12 @@ export async function datasync(handle: FileHandle): Promise<void> {
   }
 }
 
+/** Any failure of it is the disk's, but that the directory is not there. */
 export async function syncDirectory(files: Files, path: string): Promise<void> {
   try {
     await files.syncDirectory(path);
   } catch (thrown) {
-    throw diskFailed(thrown);
+    throw isNotFound(thrown) ? thrown : diskFailed(thrown);
   }
 }
 

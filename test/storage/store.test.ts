@@ -1,4 +1,5 @@
 // The store's daily work: append, events, read, roll, checkpoint, restart, create and delete.
+import { activateMutants } from "../../src/base/mutant.ts";
 import { UNCONFIGURED_LOG } from "../../src/storage/log-settings.ts";
 import { expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
@@ -196,4 +197,42 @@ test("S-57: a directory that is missing when its epoch file is to be written is 
     ["b", false],
   ]);
   await store.close();
+});
+
+/** What the store says of the disk when a log's directory goes with it while it is synced. */
+async function deletedInSync(): Promise<string | undefined> {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const [gone] = [await store.createLog(specOf("a", 0, 1)), await store.createLog(specOf("b", 0, 2))];
+  for (const log of store.logs) appendBatch(log);
+  await recorder.until(() => [...store.logs].every((log) => log.durableEnd === 1));
+  let deleted: Promise<void> | undefined;
+  files.onOperation = ({ kind, path }) => {
+    if (kind !== "syncDirectory" || path !== "/data/a-0") return;
+    deleted ??= store.deleteLog(gone);
+    deleted.catch(() => undefined);
+    throw new FileError("not-found", kind, path);
+  };
+  await store.checkpoint();
+  expect(deleted).toBeDefined();
+  const failure = recorder.failure?.code;
+  if (failure === undefined) {
+    await deleted;
+    expect([...store.logs].map(({ topic, damage }) => [topic, damage])).toEqual([["b", undefined]]);
+  }
+  await store.close();
+  return failure;
+}
+
+test("S-57: a directory that goes with its log while it is synced is no failure of the disk", async () => {
+  expect(await deletedInSync()).toBeUndefined();
+});
+
+test("S-57d: if it were, a topic that is deleted would end the broker", async () => {
+  activateMutants(["S-57d"]);
+  try {
+    expect(await deletedInSync()).toBe("DISK_FAILED");
+  } finally {
+    activateMutants([]);
+  }
 });
