@@ -1,7 +1,7 @@
 // Files whose failed writes and syncs are told where they happen: the process has to stop within 100 ms (D-13, invariant 42), whatever the one who
 // asked does about it, how long it takes to tidy up, and whether the log that it was for is still wanted.
 import { mutant } from "../base/mutant.ts";
-import { isNotFound } from "./faults.ts";
+import { isNotOpened } from "./faults.ts";
 import {
   type DirectoryEntry,
   FileError,
@@ -15,8 +15,7 @@ export type OnFailed = (thrown: unknown) => void;
 
 /** Any failure of it. */
 const isOfSync = (): boolean => !mutant("M20");
-/** A directory that is not there was not synced: it went with its log, or is missing with it (S-57). */
-const isOfDirectorySync = (thrown: unknown): boolean => isOfSync() && (!isNotFound(thrown) || mutant("S-57d"));
+const isOfDirectorySync = (thrown: unknown): boolean => isOfSync() && (!isNotOpened(thrown) || mutant("S-57d"));
 /** Only what a device says: a full disk, unlike one that a sync reports, may be tried again (D-18). */
 const isOfDevice = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "io";
 

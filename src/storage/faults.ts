@@ -8,6 +8,9 @@ export const isNoSpace = (thrown: unknown): boolean => thrown instanceof FileErr
 export const isPassing = (thrown: unknown): boolean =>
   thrown instanceof FileError && (thrown.kind === "no-space" || thrown.kind === "too-many-open");
 export const isNotFound = (thrown: unknown): boolean => thrown instanceof FileError && thrown.kind === "not-found";
+/** Of a directory that was to be synced: it could not be opened for that, so nothing of it was lost (S-57). */
+export const isNotOpened = (thrown: unknown): boolean =>
+  isNotFound(thrown) || (thrown instanceof FileError && thrown.kind === "too-many-open");
 
 /** A file did not give what it must hold, or gave what cannot be right: damage of its log, not the end of the disk (D8). */
 export const isUnreadable = (thrown: unknown): boolean =>
@@ -72,12 +75,12 @@ export async function datasync(handle: FileHandle): Promise<void> {
   }
 }
 
-/** Any failure of it is the disk's, but that the directory is not there. */
+/** Any failure of it is the disk's, unless the directory could not be opened. */
 export async function syncDirectory(files: Files, path: string): Promise<void> {
   try {
     await files.syncDirectory(path);
   } catch (thrown) {
-    throw isNotFound(thrown) ? thrown : diskFailed(thrown);
+    throw isNotOpened(thrown) ? thrown : diskFailed(thrown);
   }
 }
 

@@ -236,3 +236,26 @@ test("S-57d: if it were, a topic that is deleted would end the broker", async ()
     activateMutants([]);
   }
 });
+
+test("S-57: a directory that cannot be opened to be synced, for want of a descriptor, puts the checkpoint off", async () => {
+  const files = new MemoryFiles();
+  const { store, recorder } = await opened(files);
+  const log = await store.createLog(specOf("a"));
+  appendBatch(log);
+  await recorder.until(() => log.durableEnd === 1);
+  let refused = 0;
+  files.onOperation = ({ kind, path }) => {
+    if (kind !== "syncDirectory" || path !== "/data/checkpoint") return;
+    refused++;
+    throw new FileError("too-many-open", kind, path);
+  };
+  await store.checkpoint();
+  expect([refused, recorder.failure]).toEqual([1, undefined]);
+  files.onOperation = () => undefined;
+  await store.checkpoint();
+  await store.close();
+  expect(recorder.failure).toBeUndefined();
+  const again = await opened(files);
+  expect([again.store.restart, again.store.find(log.topicId, log.partition)?.endOffset]).toEqual(["clean", 1]);
+  await again.store.close();
+});

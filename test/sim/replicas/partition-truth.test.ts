@@ -1,4 +1,5 @@
 // Each rule of a partition's replicas with its anomaly planted by hand; a sound life of three of them breaks nothing.
+// size: one stage for the anomalies of all rules
 import { describe, expect, it } from "vitest";
 import type { NodeId } from "../../../src/model/ids.ts";
 import type { PartitionRecord } from "../../../src/replication/types.ts";
