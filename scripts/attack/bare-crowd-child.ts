@@ -6,10 +6,7 @@ import { WebSocket } from "ws";
 import { createRng } from "../../src/base/rng.ts";
 import { batch } from "./batches.ts";
 import { answerCrowd, type Gathering } from "./crowd-answers.ts";
-import { Counts, RawPeer } from "./raw-peer.ts";
-
-/** Connections that are being made at once. */
-const OPENING = 50;
+import { Counts, openPeers, RawPeer } from "./raw-peer.ts";
 
 export interface BareCrowdPlan {
   readonly address: string;
@@ -36,12 +33,11 @@ class BareCrowd implements Gathering {
   async gather(perSecond: number): Promise<void> {
     const { address, idle } = this.#plan;
     this.#isGathered = true;
-    while (this.#idle.length < idle) {
-      const count = Math.min(OPENING, idle - this.#idle.length);
-      const some = Array.from({ length: count }, () => new RawPeer(address, new Counts()));
-      await Promise.all(some.map(({ upgraded }) => upgraded));
-      this.#idle.push(...some);
-    }
+    this.#idle = await openPeers(idle, async () => {
+      const peer = new RawPeer(address, new Counts());
+      await peer.upgraded;
+      return peer;
+    });
     if (perSecond > 0) this.#producing = this.#produce(perSecond);
   }
 

@@ -9,15 +9,13 @@ import { API } from "../../src/wire/native/apis.ts";
 import { encodeRequest } from "../../src/wire/native/codec.ts";
 import { batch } from "./batches.ts";
 import { answerCrowd, type Gathering } from "./crowd-answers.ts";
-import { Counts, RawPeer } from "./raw-peer.ts";
+import { Counts, openPeers, RawPeer } from "./raw-peer.ts";
 
 const FETCHES_EACH = 8;
 const FETCH_BYTES = 4 * 1024 * 1024;
 /** Slow, not dead: each takes what its socket holds so often. */
 const SIP_EVERY_MS = 2_000;
 const HELLO_ID = 1;
-/** Connections that are being made at once. */
-const OPENING = 50;
 
 export interface CrowdPlan {
   readonly address: string;
@@ -50,8 +48,8 @@ class Crowd implements Gathering {
   async gather(): Promise<void> {
     const { slow, idle } = this.#plan;
     this.#isGathered = true;
-    this.#idle = await this.#open(idle);
-    this.#slow = await this.#open(slow);
+    this.#idle = await openPeers(idle, () => this.#hello());
+    this.#slow = await openPeers(slow, () => this.#hello());
     for (const peer of this.#slow) {
       peer.pause();
       for (let id = 2; id < 2 + FETCHES_EACH; id++) peer.send(this.#fetch(id));
@@ -67,15 +65,6 @@ class Crowd implements Gathering {
     for (const peer of [...this.#slow, ...this.#idle]) peer.destroy();
     this.#slow = [];
     this.#idle = [];
-  }
-
-  async #open(count: number): Promise<RawPeer[]> {
-    const peers: RawPeer[] = [];
-    while (peers.length < count) {
-      const some = Array.from({ length: Math.min(OPENING, count - peers.length) }, () => this.#hello());
-      peers.push(...(await Promise.all(some)));
-    }
-    return peers;
   }
 
   async #hello(): Promise<RawPeer> {
@@ -104,21 +93,17 @@ class Crowd implements Gathering {
   }
 
   async #produce(): Promise<void> {
-    const [peer] = await this.#open(1);
+    const peer = await this.#hello();
     const body = batch(createRng(1), { records: 8, valueBytes: this.#plan.batchBytes / 8, isWhole: true });
     const entries = [{ topicId: this.#plan.topicId, partition: 0, leaderEpoch: -1, isResent: false }];
-    for (
-      let correlationId = 2;
-      this.#isGathered && peer?.closeReason === undefined && peer !== undefined;
-      correlationId++
-    ) {
+    for (let correlationId = 2; this.#isGathered && peer.closeReason === undefined; correlationId++) {
       const answered = peer.answerTo(correlationId);
       const header = { api: API.PRODUCE, version: 0, correlationId, deadlineMs: 30_000 } as const;
       peer.send(encodeRequest(header, { acks: -1, timeoutMs: 30_000, entries }, [body]));
       await answered;
       this.produced++;
     }
-    peer?.destroy();
+    peer.destroy();
   }
 }
 

@@ -203,3 +203,16 @@ export class RawPeer {
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !(value instanceof Uint8Array);
 }
+
+/** Connections that are being made at once. */
+const OPENING = 50;
+
+/** So many peers, some at a time. */
+export async function openPeers(count: number, open: () => Promise<RawPeer>): Promise<RawPeer[]> {
+  const peers: RawPeer[] = [];
+  while (peers.length < count) {
+    const some = Array.from({ length: Math.min(OPENING, count - peers.length) }, open);
+    peers.push(...(await Promise.all(some)));
+  }
+  return peers;
+}

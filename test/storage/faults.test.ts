@@ -7,25 +7,7 @@ import { openLogStore } from "../../src/storage/log-store.ts";
 import { encodePartitionMetadata } from "../../src/storage/partition-metadata.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import {
-  appendBatch,
-  baseConfig,
-  checksum,
-  contentOf,
-  makeDeps,
-  ManualTimers,
-  openStore,
-  Recorder,
-  settle,
-  specOf,
-} from "./support.ts";
-
-async function opened(files: MemoryFiles, config = {}, timers = new ManualTimers()) {
-  const store = await openStore(files, config, makeDeps(files, { timers }));
-  const recorder = new Recorder();
-  store.listen(recorder);
-  return { store, recorder, timers };
-}
+import { appendBatch, baseConfig, checksum, contentOf, makeDeps, opened, settle, specOf } from "./support.ts";
 
 function fileOf(files: MemoryFiles, path: string): FileNode {
   const node = files.image.find(path);

@@ -20,7 +20,7 @@ import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import type { Segment } from "../../src/storage/segment.ts";
 import type { LogStoreImpl } from "../../src/storage/store.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, contentOf, makeBatch, openStore, readAll, Recorder, specOf } from "./support.ts";
+import { appendBatch, contentOf, makeBatch, opened, openStore, readAll, Recorder, specOf } from "./support.ts";
 
 afterEach(() => activateMutants([]));
 
@@ -116,13 +116,6 @@ test("D-16: topic, partition, base, offset, length, epoch, checksum and order ea
 
 const PATH = "/data/a-0/00000000000000000000";
 const BATCHES = 60;
-
-async function opened(files: MemoryFiles) {
-  const store = await openStore(files);
-  const recorder = new Recorder();
-  store.listen(recorder);
-  return { store, recorder };
-}
 
 /** A log of several segments, the batches that it took, and another one that took others of the same offsets, epochs and lengths. */
 async function withLogs() {

@@ -9,18 +9,11 @@ import { DROP_ALL } from "../../src/sim/disk-image.ts";
 import type { ReplicaLogImpl } from "../../src/storage/replica-log.ts";
 import type { LogRepair } from "../../src/storage/types.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { appendBatch, contentOf, makeBatch, openStore, readAll, Recorder, specOf } from "./support.ts";
+import { appendBatch, contentOf, makeBatch, opened, readAll, specOf } from "./support.ts";
 
 afterEach(() => activateMutants([]));
 
 const BATCHES = 80;
-
-async function opened(files: MemoryFiles) {
-  const store = await openStore(files);
-  const recorder = new Recorder();
-  store.listen(recorder);
-  return { store, recorder };
-}
 
 /** All committed; `tail` batches came since the checkpoint. */
 async function withLog(tail = 5) {

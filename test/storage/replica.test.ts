@@ -23,18 +23,12 @@ import {
   makeBatch,
   makeDeps,
   ManualTimers,
+  opened,
   openStore,
   Recorder,
   settle,
   specOf,
 } from "./support.ts";
-
-async function opened(files = new MemoryFiles(), config: Partial<StorageConfig> = {}) {
-  const store = await openStore(files, config);
-  const recorder = new Recorder();
-  store.listen(recorder);
-  return { files, store, recorder };
-}
 
 async function withLog(config: Partial<StorageConfig> = {}) {
   const ground = await opened(new MemoryFiles(), config);

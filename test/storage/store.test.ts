@@ -5,24 +5,7 @@ import { expect, test } from "vitest";
 import type { Offset } from "../../src/model/ids.ts";
 import { FileError } from "../../src/ports/files.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import {
-  appendBatch,
-  baseConfig,
-  contentOf,
-  makeDeps,
-  ManualTimers,
-  openStore,
-  Recorder,
-  settle,
-  specOf,
-} from "./support.ts";
-
-async function opened(files: MemoryFiles, config = {}) {
-  const store = await openStore(files, config);
-  const recorder = new Recorder();
-  store.listen(recorder);
-  return { store, recorder };
-}
+import { appendBatch, baseConfig, contentOf, ManualTimers, opened, settle, specOf } from "./support.ts";
 
 test("a batch is accepted, written, durable, in this order, and read back from memory", async () => {
   const { store, recorder } = await opened(new MemoryFiles());
@@ -168,7 +151,7 @@ test("no start waits for epoch files: the first checkpoint writes them, also whe
   files.kill();
   const again = new MemoryFiles(files.image);
   const timers = new ManualTimers();
-  const store = await openStore(again, {}, makeDeps(again, { timers }));
+  const { store } = await opened(again, {}, timers);
   const path = "/data/a-0/leader-epoch-checkpoint";
   expect(again.image.find(path)).toBeUndefined();
   timers.fire(baseConfig.checkpointIntervalMs);

@@ -236,3 +236,15 @@ export async function contentOf(log: ReplicaLog, from: number = log.startOffset)
 }
 
 export const offsetsOf = (batch: Uint8Array): string => `${baseOffsetAt(batch, 0)}..${lastOffsetAt(batch, 0)}`;
+
+/** A store and who listens to it. */
+export async function opened<F extends Files>(
+  files: F,
+  config: Partial<StorageConfig> = {},
+  timers = new ManualTimers(),
+) {
+  const store = await openStore(files, config, makeDeps(files, { timers }));
+  const recorder = new Recorder();
+  store.listen(recorder);
+  return { files, store, recorder, timers };
+}

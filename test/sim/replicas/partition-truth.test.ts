@@ -1,10 +1,8 @@
 // Each rule of a partition's replicas with its anomaly planted by hand; a sound life of three of them breaks nothing.
-// size: one stage for the anomalies of all rules
 import { describe, expect, it } from "vitest";
 import type { NodeId } from "../../../src/model/ids.ts";
 import type { PartitionRecord } from "../../../src/replication/types.ts";
 import type { BatchSeen } from "../../../src/sim/replicas/epoch-truth.ts";
-import { firstDifference, lineageOf } from "../../../src/sim/replicas/lineage.ts";
 import { PartitionTruth, ReplicaBroken } from "../../../src/sim/replicas/partition-truth.ts";
 import type { LogFound } from "../../../src/sim/replicas/replica-seen.ts";
 
@@ -472,30 +470,6 @@ describe("what the atlas excuses", () => {
     const { truth } = new Stage().commits(5);
     truth.changed(recordOf({ leader: N2, leaderEpoch: 1, partitionEpoch: 1, isr: [N2], uncleanEpoch: 1 }));
     expect(truth.isVoid).toBe(true);
-  });
-});
-
-describe("lineages", () => {
-  it("leave out epochs without records", () => {
-    const epochs = [0, 1, 2].map((epoch) => ({ epoch, startOffset: epoch === 0 ? 0 : 5 }));
-    expect(lineageOf(epochs, 0, 8)).toEqual([
-      { epoch: 0, start: 0 },
-      { epoch: 2, start: 5 },
-    ]);
-    expect(lineageOf(epochs, 0, 5)).toEqual([{ epoch: 0, start: 0 }]);
-  });
-
-  it("differ from the first offset of another epoch on", () => {
-    const left = [
-      { epoch: 0, start: 0 },
-      { epoch: 1, start: 5 },
-    ];
-    const right = [
-      { epoch: 0, start: 0 },
-      { epoch: 2, start: 7 },
-    ];
-    expect(firstDifference(left, right, 5)).toBeUndefined();
-    expect(firstDifference(left, right, 6)).toBe(5);
   });
 });
 
