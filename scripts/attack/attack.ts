@@ -43,7 +43,7 @@ export interface AttackReport {
   readonly sequences: number;
   readonly counts: Readonly<Record<string, number>>;
   readonly rssMiB: { readonly warm: number; readonly end: number };
-  readonly bystander: Omit<BystanderReport, "probeMs"> & { readonly p99Ms: number };
+  readonly bystander: BystanderReport;
   readonly faults: readonly string[];
 }
 
@@ -98,7 +98,6 @@ class Attack {
     const { faults, report } = await this.#conclude({ warmBytes, endBytes });
     if (faults.length > 0 && culprits.length > 0)
       faults.push(`under way were ${culprits.join(",")}: again with --seed ${seed} --only ${culprits.join(",")}`);
-    const { probeMs, ...bystander } = report;
     return {
       seed,
       seconds: (performance.now() - startMs) / 1_000,
@@ -106,7 +105,7 @@ class Attack {
       sequences: this.#sequences,
       counts: Object.fromEntries([...this.#counts.byCode].toSorted(([left], [right]) => left.localeCompare(right))),
       rssMiB: { warm: inMiB(warmBytes), end: inMiB(endBytes) },
-      bystander: { ...bystander, p99Ms: probeMs[Math.floor(probeMs.length * 0.99)] ?? Number.NaN },
+      bystander: report,
       faults,
     };
   }
@@ -174,7 +173,7 @@ const NO_REPORT: BystanderReport = {
   slowestProbeMs: 0,
   slowestProbeRawMs: 0,
   probes: 0,
-  probeMs: [],
+  p99Ms: Number.NaN,
   slowestSendMs: 0,
   acknowledged: 0,
   cut: [],

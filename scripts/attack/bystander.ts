@@ -21,8 +21,7 @@ export interface BystanderReport {
   /** As it was on the clock. */
   readonly slowestProbeRawMs: number;
   readonly probes: number;
-  /** Sorted, ms. */
-  readonly probeMs: readonly number[];
+  readonly p99Ms: number;
   readonly slowestSendMs: number;
   readonly acknowledged: number;
   /** Connections of its own that ended, and why. */
@@ -170,19 +169,19 @@ async function main(address: string, nodePid: number): Promise<void> {
   prober.end();
   await working;
   await writer.check().catch((error: unknown) => writer.faults.push(`cannot be read: ${String(error)}`));
-  const { cut, slowestMs, slowestRawMs, probeMs } = prober;
+  const { cut, slowestMs, slowestRawMs } = prober;
+  const probeMs = prober.probeMs.toSorted((left, right) => left - right);
   const report: BystanderReport = {
     slowestProbeMs: slowestMs,
     slowestProbeRawMs: slowestRawMs,
     probes: probeMs.length,
-    probeMs: probeMs.toSorted((left, right) => left - right),
+    p99Ms: probeMs[Math.floor(probeMs.length * 0.99)] ?? Number.NaN,
     slowestSendMs: writer.slowestMs,
     acknowledged: writer.acknowledged,
     cut,
     faults: writer.faults.slice(0, 20),
   };
-  process.send?.({ kind: "report", report });
-  process.disconnect();
+  process.send?.({ kind: "report", report }, undefined, {}, () => process.disconnect());
 }
 
 process.on("disconnect", () => process.exit());
