@@ -15,6 +15,13 @@ import type { Side } from "./crowd-phases.ts";
 const SERVER = join(import.meta.dirname, "bare-server-child.ts");
 const CROWD = join(import.meta.dirname, "bare-crowd-child.ts");
 
+export interface BareSpec {
+  readonly path: string;
+  readonly behind?: string;
+  readonly idle: number;
+  readonly batchBytes: number;
+}
+
 export class BareSide implements Side {
   readonly crowd: CrowdProcess;
   readonly #child: ChildProcess;
@@ -28,9 +35,9 @@ export class BareSide implements Side {
     this.crowd = new CrowdProcess(CROWD, plan);
   }
 
-  /** Its file is `path`, which is not there yet. */
-  static async start(path: string, crowd: { readonly idle: number; readonly batchBytes: number }): Promise<BareSide> {
-    const child = forkScript(SERVER, [path], NODE_HEAP);
+  /** Its file is `path`, which is not there yet. `behind`: a directory for what gets every byte again, behind its answer, and is synced as well. */
+  static async start({ path, behind, ...crowd }: BareSpec): Promise<BareSide> {
+    const child = forkScript(SERVER, behind === undefined ? [path] : [path, behind], NODE_HEAP);
     const died = once(child, "exit").then(([code]) => Promise.reject(new Error(`the bare server ended with ${code}`)));
     died.catch(() => {});
     const [port] = (await Promise.race([once(child, "message"), died])) as [number];

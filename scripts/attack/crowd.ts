@@ -61,8 +61,8 @@ export interface CrowdReport {
   readonly rounds: readonly CrowdRound[];
   /** Of the p99, the median of all rounds. */
   readonly ratio: number;
-  /** Round by round, the same of a server with nothing in it. */
-  readonly bareRounds: readonly CrowdRound[];
+  /** Round by round, the same of servers with nothing in them, by name. */
+  readonly bare: Readonly<Record<string, readonly CrowdRound[]>>;
   readonly produced: number;
   readonly cut: number;
   readonly faults: readonly string[];
@@ -72,18 +72,23 @@ export async function crowded(options: CrowdOptions): Promise<CrowdReport> {
   const settings = Object.entries(BUDGET_MIB).map(([key, value]) => `${key}=${value}MiB`);
   const node = await AttackedNode.start(settings, options.plant && [options.plant], NODE_HEAP);
   let side: NodeSide | undefined;
-  let bare: BareSide | undefined;
+  const bare: Record<string, BareSide> = {};
   try {
     const client = await connect({ brokers: [node.address], connectTimeoutMs: 30_000 });
     const topicId = await fill(client);
     const { slow, idle, compared = false } = options;
     const plan = { address: node.address, topicId: topicId as never, slow, idle, batchBytes: BATCH_BYTES };
     side = new NodeSide(node, client, plan);
-    if (compared) bare = await BareSide.start(join(node.directory, "bare"), { idle, batchBytes: BATCH_BYTES });
+    const shared = { idle, batchBytes: BATCH_BYTES };
+    if (compared) {
+      const [once, twice] = ["bare", "bare-journal"].map((name) => join(node.directory, name)) as [string, string];
+      bare["a server with nothing in it"] = await BareSide.start({ path: once, ...shared });
+      bare["one that writes twice"] = await BareSide.start({ path: twice, behind: node.directory, ...shared });
+    }
     return await measured(options, side, bare);
   } finally {
     side?.crowd.kill();
-    bare?.kill();
+    for (const each of Object.values(bare)) each.kill();
     await node.remove();
   }
 }
@@ -129,7 +134,11 @@ class NodeSide implements Side {
   }
 }
 
-async function measured(options: CrowdOptions, side: NodeSide, bare: BareSide | undefined): Promise<CrowdReport> {
+async function measured(
+  options: CrowdOptions,
+  side: NodeSide,
+  bare: Readonly<Record<string, BareSide>>,
+): Promise<CrowdReport> {
   const { rounds, roundMs, samples = 1, slow, idle, ratioMax = RATIO_MAX, say } = options;
   const { node, client, crowd } = side;
   const warmUp: PhaseLength = { ms: roundMs, samples: 1 };
@@ -137,23 +146,24 @@ async function measured(options: CrowdOptions, side: NodeSide, bare: BareSide | 
   await phase(side, warmUp);
   const baseMiB = (await node.settledRssBytes()) / MiB;
   side.peakMiB = baseMiB;
-  if (bare !== undefined) {
+  if (options.compared === true) {
     const { perSecond } = await crowdedPhase(side, warmUp);
-    await crowdedPhase(bare, warmUp, perSecond);
+    for (const each of Object.values(bare)) await crowdedPhase(each, warmUp, perSecond);
   }
   const before = await crowd.ask({ kind: "tell" });
   const found: CrowdRound[] = [];
-  const bareRounds: CrowdRound[] = [];
+  const bareRounds: Record<string, CrowdRound[]> = Object.fromEntries(Object.keys(bare).map((name) => [name, []]));
   for (let at = 0; at < rounds; at++) {
     const alone = await phase(side, length);
     const inCrowd = await crowdedPhase(side, length);
     found.push({ alone, ...inCrowd });
     say?.(`round ${at + 1}: ${spelled({ alone, ...inCrowd })}; memory at most ${side.peakMiB.toFixed(0)} MiB`);
-    if (bare === undefined) continue;
-    const bareAlone = await phase(bare, length);
-    const bareRound = { alone: bareAlone, ...(await crowdedPhase(bare, length, inCrowd.perSecond)) };
-    bareRounds.push(bareRound);
-    say?.(`round ${at + 1}, a server with nothing in it: ${spelled(bareRound)}`);
+    for (const [name, each] of Object.entries(bare)) {
+      const bareAlone = await phase(each, length);
+      const bareRound = { alone: bareAlone, ...(await crowdedPhase(each, length, inCrowd.perSecond)) };
+      bareRounds[name]?.push(bareRound);
+      say?.(`round ${at + 1}, ${name}: ${spelled(bareRound)}`);
+    }
   }
   const told = await crowd.ask({ kind: "tell" });
   await client.close();
@@ -172,7 +182,7 @@ async function measured(options: CrowdOptions, side: NodeSide, bare: BareSide | 
     heapMiB: Math.round(heapMiB),
     rounds: found,
     ratio,
-    bareRounds,
+    bare: bareRounds,
     produced,
     cut: told.cut,
     faults,
