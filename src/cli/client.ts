@@ -1,5 +1,4 @@
 // The client that the commands use: the library's client over the real network, closed at the end whatever happened.
-import { resolve } from "node:path";
 import { openClient } from "../client/client.ts";
 import type { Client } from "../client/types.ts";
 import { OttlaError } from "../model/errors.ts";
@@ -11,7 +10,7 @@ import { createTimers } from "../platform/timers.ts";
 import { createWebSocketTransport } from "../platform/websocket.ts";
 import type { CompressionName } from "../ports/codecs.ts";
 import type { Logger } from "../ports/logger.ts";
-import { DEFAULT_DATA_DIR } from "./data-dir.ts";
+import { clusterDataDir } from "./data-dir.ts";
 import { rngFromSystem } from "./rng.ts";
 import { oneLine } from "./failure.ts";
 import { type GlobalFlags, remarkText } from "./output.ts";
@@ -31,10 +30,7 @@ const givenBootstrap = (flags: GlobalFlags) =>
 export const isNamed = (flags: GlobalFlags) => givenBootstrap(flags) !== undefined;
 
 /** `dataDir`: of a local cluster that is asked where none is named. */
-export function bootstrapOf(
-  flags: GlobalFlags,
-  dataDir = resolve(process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR),
-): string[] {
+export function bootstrapOf(flags: GlobalFlags, dataDir = clusterDataDir(undefined)): string[] {
   return parseBootstrap(givenBootstrap(flags) ?? localAddresses(dataDir) ?? DEFAULT_BOOTSTRAP);
 }
 

@@ -1,5 +1,4 @@
 // cluster.json: settings for all nodes, and one entry per node. Becomes the plan that the launcher carries out.
-import { join, resolve } from "node:path";
 import type { Node } from "jsonc-parser";
 import type { BrokerConfig } from "../model/config.ts";
 import { parseVoters } from "../model/quorum-voters.ts";
@@ -17,7 +16,8 @@ import {
   settingsOfPairs,
   unknownKey,
 } from "./config-file.ts";
-import { DEFAULT_DATA_DIR } from "./data-dir.ts";
+import { nodeFolder, nodeLogOf, ownDataDir } from "./cluster/folders.ts";
+import { clusterDataDir } from "./data-dir.ts";
 import { parseSize, UsageError } from "./values.ts";
 
 export interface NodePlan {
@@ -66,7 +66,7 @@ export function planCluster(sources: ClusterSources): ClusterPlan {
     if (!TOP_KEYS.includes(key)) throw unknownKey(key, `${document.path}:${document.lineOf(keyNode)}`, TOP_KEYS);
   }
   const fileDataDir = textOf(document, "data.dir", top.get("data.dir")?.value);
-  const dataDir = resolve(sources.dataDir ?? sources.environment["OTTLA_DATA_DIR"] ?? fileDataDir ?? DEFAULT_DATA_DIR);
+  const dataDir = clusterDataDir(sources.dataDir, sources.environment, fileDataDir);
   const defaults = objectOf(document, "defaults", top.get("defaults")?.value);
   const entries = asMany(nodeEntries(document, top.get("nodes")?.value), sources.nodeCount);
   const shared = sharedLayers(sources, entries.length);
@@ -100,15 +100,15 @@ function planNode(
 ): NodePlan {
   const nodeId = layers.reduce<Setting | undefined>((found, layer) => layer.get("node.id") ?? found, undefined);
   // "01" is node 1, too.
-  const folder = join(dataDir, `node-${Number(nodeId?.value)}`);
+  const folder = nodeFolder(dataDir, Number(nodeId?.value));
   const own: Settings = new Map([
-    ["data.dir", { value: join(folder, "data"), origin: "the cluster's data directory" }],
+    ["data.dir", { value: ownDataDir(folder), origin: "the cluster's data directory" }],
     ["listeners", { value: `ws://127.0.0.1:${FIRST_PORT + index}`, origin: "the node's place in the cluster file" }],
   ]);
   const { config } = resolveConfig([own, ...layers], 'give each of "nodes" its own, such as {"node.id": 1}');
   const port = ports?.[index];
   const listeners = port === undefined ? config.listeners : config.listeners.replace(/:\d+$/, `:${port}`);
-  return { nodeId: config["node.id"], config: { ...config, listeners }, logFile: join(folder, "log", "ottla.log") };
+  return { nodeId: config["node.id"], config: { ...config, listeners }, logFile: nodeLogOf(folder) };
 }
 
 /** The first `count` entries; where there are fewer, more of the last one's kind with the next ids and ports. */

@@ -16,10 +16,16 @@ function onOutputFault(error: NodeJS.ErrnoException): void {
   process.exit(ended === EXIT.OK ? exitCode : ended);
 }
 
+/** Where output may be missing, a reader that has stopped reading holds the end up no longer than this. */
+const OUTPUT_GRACE_MS = 1000;
+
 function end(exitCode: number): void {
   process.exitCode = exitCode;
   // That the last write failed is told a moment after it.
-  setImmediate(() => process.exit(exitCode));
+  const leave = (): void => void setImmediate(() => process.exit(exitCode));
+  // A pipe takes what was written as fast as it is read.
+  process.stdout.write("", () => process.stderr.write("", leave));
+  if (!process.stdout.listeners("error").includes(onOutputFault)) setTimeout(leave, OUTPUT_GRACE_MS);
 }
 
 function report(thrown: unknown): number {

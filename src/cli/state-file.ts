@@ -1,7 +1,8 @@
 // <data>/cluster-state.json: what another shell needs to see and stop a running cluster. Written whole and renamed into place.
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive, isSame, type ProcessIdentity } from "./process-identity.ts";
+import { replaceText } from "./replace-file.ts";
 
 const STATE_VERSION = 2;
 
@@ -102,8 +103,7 @@ function isNodeState(value: unknown): value is NodeState {
 export function writeState(dataDir: string, state: Omit<ClusterState, "version">): void {
   const file = stateFileOf(dataDir);
   mkdirSync(dataDir, { recursive: true });
-  writeFileSync(`${file}.new`, `${JSON.stringify({ version: STATE_VERSION, ...state }, undefined, 2)}\n`);
-  renameSync(`${file}.new`, file);
+  replaceText(file, `${JSON.stringify({ version: STATE_VERSION, ...state }, undefined, 2)}\n`);
 }
 
 export function removeState(dataDir: string): void {

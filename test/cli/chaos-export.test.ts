@@ -1,5 +1,5 @@
 // What `ottla chaos export` says where there is nothing to export, or nowhere to.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
@@ -24,6 +24,16 @@ it("names the line of a history that is none", async () => {
     message: expect.stringContaining("reader-1.jsonl:1: no event of a history") as string,
     exitCode: 1,
   });
+});
+
+it("leaves the file of before where the history is damaged further on", async () => {
+  const [history, out] = [join(directory, "cut", "history"), join(directory, "kept.edn")];
+  mkdirSync(history, { recursive: true });
+  writeFileSync(join(history, "reader-1.jsonl"), "garbage\n");
+  writeFileSync(out, "of an earlier run");
+  await expect(run(join(directory, "cut"), out)).rejects.toThrow(CommandFailure);
+  expect(readFileSync(out, "utf8")).toBe("of an earlier run");
+  expect(existsSync(`${out}.new`)).toBe(false);
 });
 
 it("refuses a file in a directory that is not there, and a run that is not there", async () => {

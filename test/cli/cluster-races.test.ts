@@ -1,14 +1,25 @@
-// Commands on a local cluster that something else happens beside: a new start behind `cluster down`, a process of its own under `cluster wipe`.
+// Commands on a local cluster that something else happens beside: a new start behind `cluster down`, a process of its own under `cluster wipe`. And
+// what a directory of nodes holds that is none, or keeps elsewhere.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  dataDirOf,
+  nodeFolder,
+  nodeFolders,
+  nodeLogOf,
+  noteDataDir,
+  ownDataDir,
+} from "../../src/cli/cluster/folders.ts";
 import { clusterDown } from "../../src/cli/commands/cluster.ts";
 import { clusterWipe } from "../../src/cli/commands/cluster-wipe.ts";
+import { clusterDataDir } from "../../src/cli/data-dir.ts";
 import { createOutput } from "../../src/cli/output.ts";
 import { identify } from "../../src/cli/process-identity.ts";
 import { readState, stateFileOf, writeState } from "../../src/cli/state-file.ts";
+import { UsageError } from "../../src/cli/values.ts";
 import { lockDirectory } from "../../src/platform/lock.ts";
 import { temporaryFolder } from "./support.ts";
 
@@ -46,10 +57,30 @@ describe("cluster down", () => {
   });
 });
 
+it("cluster down stops nothing when it is told wrongly how long it may take", async () => {
+  const launcher = spawn(process.execPath, ["-e", "setInterval(() => undefined, 1000)"], { stdio: "ignore" });
+  writeState(folder.path, stateOf(launcher.pid ?? 0));
+  await expect(clusterDown(invocation({ timeout: "abc" }))).rejects.toThrow(/--timeout takes a duration/);
+  expect(launcher.kill(0)).toBe(true);
+  const ended = once(launcher, "exit");
+  launcher.kill("SIGKILL");
+  // A SIGTERM before would have been the one that ended it.
+  expect(await ended).toEqual([null, "SIGKILL"]);
+});
+
+it("an empty OTTLA_DATA_DIR is none; an empty --data-dir is a mistake", () => {
+  expect(clusterDataDir(undefined, { OTTLA_DATA_DIR: "" })).toBe(resolve("ottla-data"));
+  expect(clusterDataDir(undefined, { OTTLA_DATA_DIR: "" }, "of-the-file")).toBe(resolve("of-the-file"));
+  expect(() => clusterDataDir("")).toThrow(UsageError);
+});
+
 describe("cluster wipe", () => {
   it("deletes nothing of any node while one is in use", async () => {
     const [first = "", second = ""] = [1, 2].map((nodeId) => join(folder.path, `node-${nodeId}`, "data"));
-    for (const data of [first, second]) mkdirSync(data, { recursive: true });
+    for (const data of [first, second]) {
+      mkdirSync(data, { recursive: true });
+      writeFileSync(join(data, "superblock"), "");
+    }
     writeFileSync(join(first, "records"), "");
     const lock = await lockDirectory(second);
     await expect(clusterWipe(invocation({ yes: true }))).rejects.toMatchObject({
@@ -60,5 +91,31 @@ describe("cluster wipe", () => {
     if (lock.kind === "acquired") await lock.release();
     expect(await clusterWipe(invocation({ yes: true }))).toBe(0);
     expect([first, second].map((data) => existsSync(data))).toEqual([false, false]);
+  });
+
+  it("deletes only what is a node's", async () => {
+    mkdirSync(join(folder.path, "node-20", "lib"), { recursive: true });
+    writeFileSync(join(folder.path, "node-7"), "");
+    mkdirSync(join(folder.path, "node-1", "log"), { recursive: true });
+    writeFileSync(join(folder.path, "node-1", "log", "ottla.log"), "");
+    expect(nodeFolders(folder.path)).toEqual([1]);
+    expect(await clusterWipe(invocation({ yes: true }))).toBe(0);
+    expect(readdirSync(folder.path).sort()).toEqual(["node-20", "node-7"]);
+  });
+
+  it("deletes the data of a node that keeps it elsewhere, and leaves the directory, which may be where a disk is mounted", async () => {
+    const [node, disk] = [nodeFolder(folder.path, 1), join(folder.path, "disk")];
+    const wipe = (...args: readonly string[]) => clusterWipe({ ...invocation({ yes: true }), args });
+    for (const args of [["1"], []]) {
+      mkdirSync(join(disk, "t-0"), { recursive: true });
+      noteDataDir(nodeLogOf(node), disk);
+      expect(dataDirOf(node)).toBe(disk);
+      expect(await wipe(...args)).toBe(0);
+      expect(readdirSync(disk)).toEqual([]);
+      expect(existsSync(node)).toBe(args.length > 0);
+    }
+    noteDataDir(nodeLogOf(node), disk);
+    noteDataDir(nodeLogOf(node), ownDataDir(node));
+    expect(dataDirOf(node)).toBe(ownDataDir(node));
   });
 });

@@ -1,7 +1,9 @@
 // Output that cannot be written, on a full disk say: a command says so and fails, a launcher keeps its nodes.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
+import { nodeFolder, nodeLogOf } from "../../src/cli/cluster/folders.ts";
 import { readState } from "../../src/cli/state-file.ts";
 import { clusterFolder } from "./cluster-folder.ts";
 import {
@@ -40,7 +42,39 @@ describe("a command", () => {
   );
 });
 
+it("a reader that is slow gets all of it", async () => {
+  const log = nodeLogOf(nodeFolder(dataDir(), 1));
+  mkdirSync(dirname(log), { recursive: true });
+  const line = JSON.stringify({ level: 30, time: 1, msg: "x".repeat(300) });
+  writeFileSync(log, `${line}\n`.repeat(1000));
+  // More than a pipe holds.
+  const command = `"${process.execPath}" "${MAIN}" cluster logs -n 1000 --json --data-dir "${dataDir()}" | (sleep 1; wc -l)`;
+  const counting = spawn("sh", ["-c", command], { env: cleanEnvironment() });
+  expect((await collect(counting)).stdout.trim()).toBe("1000");
+});
+
+it("a directory on standard input is no input", async () => {
+  const directory = openSync(folder.path, "r");
+  const child = spawn(process.execPath, [MAIN, "produce", "t"], {
+    env: cleanEnvironment(),
+    stdio: [directory, "pipe", "pipe"],
+  });
+  closeSync(directory);
+  const { code, stderr } = await collect(child);
+  expect(stderr).toMatch(/^error\[USAGE\]: standard input is a directory\n/);
+  expect(code).toBe(2);
+});
+
 describe("server start", () => {
+  it("--check says what a start would say", async () => {
+    const env = { OTTLA_SEGMENT_BYTE: "1" };
+    const { code, stderr } = await ottla(["server", "start", "--node-id", "1", "--data-dir", dataDir(), "--check"], {
+      env,
+    });
+    expect(stderr).toMatch(/OTTLA_SEGMENT_BYTE is no configuration key/);
+    expect(code).toBe(0);
+  });
+
   it("serves although nobody can be told where", async () => {
     const settings = ["listeners=ws://127.0.0.1:0", ...SMALL_NODE].flatMap((pair) => ["-X", pair]);
     const node = startOnFull(["server", "start", "--node-id", "1", "--data-dir", dataDir(), ...settings]);

@@ -90,13 +90,28 @@ describe("consume -o", () => {
     expect(parseStartPosition("@2026-01-01T00:00:00Z", now)).toEqual({ timestamp: now - 86_400_000 });
     expect(parseStartPosition("@-1h", now)).toEqual({ timestamp: now - 3_600_000 });
     expect(parseStartPosition("@now", now)).toEqual({ timestamp: now });
+    for (const text of [
+      "2026-01-01",
+      "2026-01-01T00:00",
+      "2026-01-01 00:00:00.000",
+      "2026-01",
+      "2026-01-01T02:00+02:00",
+    ])
+      expect(parseStartPosition(`@${text}`, now)).toEqual({ timestamp: now - 86_400_000 });
     expect(parseStartPosition("@8640000000000000", now)).toEqual({ timestamp: 8_640_000_000_000_000 });
   });
 
-  it.each(["", "x", "1.5", "--1", "@", "@x", "@2026-99-99", "99999999999999999", "@8640000000000001"])(
+  it.each(["", "x", "1.5", "--1", "@", "@x", "99999999999999999", "@8640000000000001", "@-60"])(
     "refuses %j",
     (text) => {
       expect(() => parseStartPosition(text, now)).toThrow(UsageError);
+    },
+  );
+
+  it.each(["2026-99-99", "2026-02-31", "2026-011", "2026-01-01 EST", "2026-01-01T25:00", "2026-01-01T"])(
+    "takes no date that is none, nor one of which only some make the same: @%s",
+    (text) => {
+      expect(() => parseStartPosition(`@${text}`, now)).toThrow(UsageError);
     },
   );
 });

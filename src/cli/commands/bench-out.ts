@@ -1,11 +1,12 @@
 // Where the verbs of `ottla bench` put what they found out: checked before anything is measured, written after.
-import { accessSync, constants, existsSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, extname, resolve } from "node:path";
 import { renderReport } from "../../bench/report/report.ts";
 import { resultText } from "../../bench/result-file.ts";
 import type { BenchResult } from "../../bench/result.ts";
 import type { Output } from "../output.ts";
+import { replaceText } from "../replace-file.ts";
 import { ottlaCommand } from "../self.ts";
 import { UsageError } from "../values.ts";
 
@@ -46,7 +47,7 @@ export function refuseUnwritable(directory: string, what: string): void {
 
 export function writeOuts(outs: readonly string[], result: BenchResult, output: Output): void {
   for (const file of outs) {
-    writeFileSync(file, file.endsWith(".json") ? resultText(result) : renderReport([result]));
+    replaceText(file, file.endsWith(".json") ? resultText(result) : renderReport([result]));
     output.note(`written: ${file}`);
   }
 }

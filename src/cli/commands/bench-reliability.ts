@@ -1,5 +1,5 @@
 // ottla bench reliability: strikes each fault at clusters of its own, prints the matrix. Ctrl-C ends it, with what was measured so far.
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { faultById, RELIABILITY_FAULTS, type ReliabilityFault } from "../../bench/reliability/matrix.ts";
 import type { ReliabilityResult, ReliabilitySettings } from "../../bench/reliability/result.ts";
@@ -13,6 +13,7 @@ import { CommandFailure } from "../failure.ts";
 import { Interruption } from "../interruption.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
+import { replaceText } from "../replace-file.ts";
 import { exitCodeOfSignal } from "../signals.ts";
 import { parseDuration, parseInteger, parseSize, UsageError } from "../values.ts";
 import { MEASURED_SO_FAR, outsOf } from "./bench-out.ts";
@@ -125,7 +126,7 @@ function tell(result: ReliabilityResult, { outs, keepIn }: ReliabilityPlan, outp
       right: [2, 3, 4, 5, 6, 7, 8, 9],
     });
   for (const file of outs) {
-    writeFileSync(file, reliabilityText(result, file));
+    replaceText(file, reliabilityText(result, file));
     output.note(`written: ${file}`);
   }
   if (keepIn !== undefined) output.note(`histories, data and logs: ${keepIn}`);

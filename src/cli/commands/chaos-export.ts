@@ -1,5 +1,5 @@
 // ottla chaos export: the history of one cluster of a run, for other checkers.
-import { closeSync, existsSync, openSync, readdirSync, writeSync } from "node:fs";
+import { existsSync, readdirSync, writeSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { historyFilesOf } from "../../chaos/history-files.ts";
 import { historyFile } from "../../chaos/history-io.ts";
@@ -8,6 +8,7 @@ import { HistoryDamaged, mergeHistories } from "../../checkers/history-file.ts";
 import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
+import { replaceFile } from "../replace-file.ts";
 import { counted, UsageError } from "../values.ts";
 import { refuseUnwritable } from "./bench-out.ts";
 
@@ -21,17 +22,16 @@ export function chaosExport({ args, flags, output }: Invocation<ExportFlags>): P
   refuseUnwritable(dirname(resolve(flags.edn)), "--edn");
   const files = historyFilesOf(clusterOf(resolve(args[0] ?? ""), flags.cluster));
   if (files.length === 0) throw nothingThere(args[0] ?? "");
-  const out = openSync(flags.edn, "w");
   let lines = 0;
   try {
-    for (const line of ednLines(mergeHistories(files.map(historyFile)))) {
-      writeSync(out, `${line}\n`);
-      lines++;
-    }
+    replaceFile(flags.edn, (out) => {
+      for (const line of ednLines(mergeHistories(files.map(historyFile)))) {
+        writeSync(out, `${line}\n`);
+        lines++;
+      }
+    });
   } catch (error) {
     throw error instanceof HistoryDamaged ? damaged(error) : error;
-  } finally {
-    closeSync(out);
   }
   if (output.isJson) output.json("chaos.export", { file: flags.edn, operations: lines, histories: files.length });
   else output.note(`${counted(lines, "line")} from ${counted(files.length, "history file")}`);

@@ -1,7 +1,6 @@
 // Which local cluster, and which of its nodes, a command of another shell means.
-import { resolve } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
-import { DEFAULT_DATA_DIR } from "../data-dir.ts";
+import { clusterDataDir } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import { isAlive } from "../process-identity.ts";
 import { type ClusterState, readState, stateFileOf } from "../state-file.ts";
@@ -12,7 +11,7 @@ export interface DirectoryFlags {
 }
 
 export function directoryOf(flags: DirectoryFlags): string {
-  return resolve(flags.dataDir ?? process.env["OTTLA_DATA_DIR"] ?? DEFAULT_DATA_DIR);
+  return clusterDataDir(flags.dataDir);
 }
 
 /** Undefined: none was started from there, or it was stopped in order. */

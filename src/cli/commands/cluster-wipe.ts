@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { lockDirectory } from "../../platform/lock.ts";
 import { CommandFailure } from "../failure.ts";
-import { nodeFolders } from "../cluster/folders.ts";
+import { dataDirOf, nodeFolder, nodeFolders, ownDataDir } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive } from "../process-identity.ts";
 import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
@@ -17,7 +17,7 @@ export interface WipeFlags extends DirectoryFlags {
 
 interface Victim {
   readonly nodeId: number;
-  /** node-<id>: its data and its log. */
+  /** node-<id>: its log, and its data unless that is elsewhere. */
   readonly folder: string;
   readonly dataDir: string;
 }
@@ -27,7 +27,10 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
   const state = stateOf(dataDir);
   const victims = victimsOf(dataDir, args);
   refuseRunning(state, victims, args.length === 0);
-  const bytes = victims.map(({ folder }) => sizeOf(folder)).reduce((sum, size) => sum + size, 0);
+  const bytes = victims
+    .flatMap(placesOf)
+    .map(sizeOf)
+    .reduce((sum, size) => sum + size, 0);
   const what = `${counted(victims.length, "node")} (${victims.map(({ nodeId }) => nodeId).join(", ")}), ${humanBytes(bytes)} in ${dataDir}`;
   if (victims.length > 0 && flags.yes !== true) {
     throw new CommandFailure({
@@ -38,8 +41,7 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
     });
   }
   await claimAll(victims);
-  for (const { folder, dataDir: data } of victims)
-    rmSync(args.length === 0 ? folder : data, { recursive: true, force: true });
+  for (const victim of victims) remove(victim, args.length === 0);
   if (args.length === 0) {
     if (state !== undefined) removeStateOf(dataDir, state);
     rmSync(launcherLogOf(dataDir), { force: true });
@@ -62,10 +64,25 @@ function victimsOf(dataDir: string, args: readonly string[]): Victim[] {
   return wanted
     .sort((one, other) => one - other)
     .map((nodeId) => {
-      const folder = join(dataDir, `node-${nodeId}`);
-      return { nodeId, folder, dataDir: join(folder, "data") };
+      const folder = nodeFolder(dataDir, nodeId);
+      return { nodeId, folder, dataDir: dataDirOf(folder) };
     });
 }
+
+const isElsewhere = ({ folder, dataDir }: Victim): boolean => dataDir !== ownDataDir(folder);
+
+const placesOf = (victim: Victim): string[] =>
+  isElsewhere(victim) ? [victim.folder, victim.dataDir] : [victim.folder];
+
+/** `isWhole`: its log as well. */
+function remove(victim: Victim, isWhole: boolean): void {
+  const { folder, dataDir } = victim;
+  // It may be where a disk is mounted: what is in it goes.
+  const data = isElsewhere(victim) ? namesIn(dataDir).map((name) => join(dataDir, name)) : [dataDir];
+  for (const path of isWhole ? [...data, folder] : data) rmSync(path, { recursive: true, force: true });
+}
+
+const namesIn = (directory: string): string[] => (existsSync(directory) ? readdirSync(directory) : []);
 
 function unknownNode(nodeId: number, present: readonly number[], dataDir: string): CommandFailure {
   const message = `there is nothing of a node ${nodeId} in ${dataDir}`;

@@ -54,6 +54,7 @@ function statusAsJson(state: ClusterState, view: Awaited<ReturnType<typeof lookO
 }
 
 export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>): Promise<number> {
+  const timeoutMs = parseWait(flags.timeout ?? DOWN_TIMEOUT, "--timeout");
   const dataDir = directoryOf(flags);
   const state = stateOf(dataDir);
   const processes = state === undefined ? [] : [state.launcher, ...state.nodes.map((node) => node.process)];
@@ -70,7 +71,7 @@ export async function clusterDown({ flags, output }: Invocation<DirectoryFlags>)
     signalProcess(target, "SIGTERM");
     signalProcess(target, "SIGCONT");
   }
-  const deadlineMs = performance.now() + parseWait(flags.timeout ?? DOWN_TIMEOUT, "--timeout");
+  const deadlineMs = performance.now() + timeoutMs;
   while (running.some(isAlive)) {
     if (performance.now() > deadlineMs) throw stillRunning(running.filter(isAlive).map((target) => target.pid));
     await delay(POLL_MS);

@@ -1,5 +1,5 @@
 // ottla log dump|verify: the files of a stopped node, looked at without a broker. Damage ends with 1 and names the first bad offset.
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { EXIT } from "../../model/exit-codes.ts";
 import { createChecksum } from "../../platform/checksum.ts";
@@ -27,6 +27,7 @@ import {
   TIME_INDEX_SUFFIX,
 } from "../../storage/paths.ts";
 import { QUORUM_STATE } from "../../storage/quorum-state.ts";
+import { isDirectory } from "../data-dir.ts";
 import { CommandFailure } from "../failure.ts";
 import type { Invocation } from "../invocation.ts";
 import type { Output } from "../output.ts";
@@ -100,9 +101,6 @@ async function dumpMetadata(path: string, output: Output): Promise<number> {
   if (faults.length > 0) throw damaged(faults, isDirectory(path) ? DIRECTORY_HINT : FILE_HINT);
   return EXIT.OK;
 }
-
-/** False also for what is not there: reading it says so. */
-const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
 function refuseOtherFile(file: string): void {
   if (file.endsWith(LOG_SUFFIX) || !existsSync(file)) return;

@@ -6,6 +6,7 @@ import { OttlaError } from "../../model/errors.ts";
 import { producerNameFault } from "../../model/producer-name.ts";
 import type { CompressionName } from "../../ports/codecs.ts";
 import { withClient } from "../client.ts";
+import { isDirectory } from "../data-dir.ts";
 import type { Invocation } from "../invocation.ts";
 import { LineSplitter } from "../line-splitter.ts";
 import { ProduceTally } from "../produce-tally.ts";
@@ -121,6 +122,8 @@ const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffs
 
 export async function produce({ args, flags, output }: Invocation<ProduceFlags>): Promise<number> {
   const topic = args[0] ?? "";
+  // Node reads one as if it were empty.
+  if (isDirectory("/dev/stdin")) throw new UsageError("standard input is a directory", "give a file or a pipe");
   const options = producerOptions(flags);
   const maker = recordMaker(flags);
   const rate = flags.rate === undefined ? undefined : parseInteger(flags.rate, "--rate", { min: 1 });

@@ -49,12 +49,12 @@ function effectiveConfig(flags: StartFlags): EffectiveConfig {
 
 export async function serverStart({ flags, output }: Invocation<StartFlags>): Promise<number> {
   const effective = effectiveConfig(flags);
+  for (const remark of environmentRemarks(process.env)) output.note(remark);
   if (flags.check === true) return printConfig(effective, output);
   outliveOutput((error) => output.note(`warning: ${outputFailure(error).message}`));
   const { runNode, startFailureOf } = await import("../node-runner.ts");
   const { config } = effective;
   const logger = createLogger({ name: String(config["node.id"]), level: logLevel(output, flags.quiet === true) });
-  for (const remark of environmentRemarks(process.env)) output.note(remark);
   const startAbort = new AbortController();
   const stopAsked = new Promise<StopSignal>((resolve) => {
     onStopSignals({ onFirst: resolve, onAgain: endBySignal });

@@ -1,5 +1,6 @@
 // One node of a local cluster over the processes that it has one after the other: what it does now, since when, and why it ended.
 import { EXIT } from "../../model/exit-codes.ts";
+import { noteDataDir } from "../cluster/folders.ts";
 import { dialAddress, type NodePlan } from "../cluster-file.ts";
 import { CommandFailure, type Failure, failureOf } from "../failure.ts";
 import type { NodeFault } from "../ipc.ts";
@@ -52,6 +53,7 @@ export class ManagedNode {
   constructor(plan: NodePlan, options: ManagedOptions) {
     this.plan = plan;
     this.#options = options;
+    noteDataDir(plan.logFile, plan.config["data.dir"]);
     this.#address = `ws://${dialAddress(plan.config)}`;
     this.#child = new NodeChild(plan, options);
     this.#ended = this.#follow(this.#child);

@@ -25,10 +25,10 @@ function addProduce(program: Command, act: Act): void {
     .option("--rate <records/s>", "at most so many records a second")
     .option("--skip-oversized", "a line that is too long does not make the command fail")
     .option("--batch-bytes <size>", "send a batch when it has grown to this (default 64KiB)")
-    .option("--linger <duration>", "how long a batch waits for more records (default 5ms)")
+    .option("--linger <duration>", "how long a batch waits for more records (a bare number: milliseconds; default 5ms)")
     .option(
       "--delivery-timeout <duration>",
-      "give a record up that is not acknowledged (acks 0: not sent) by then (default 120s)",
+      "give a record up that is not acknowledged (acks 0: not sent) by then (a bare number: seconds; default 120s)",
     )
     .option("--producer-name <name>", "the one producer of this name: another one that has it is ended (acks all)")
     .option(
@@ -66,7 +66,7 @@ function addConsume(program: Command, act: Act): void {
     .description("print records")
     .option(
       "-o, --offset <position>",
-      "start, end, an offset, -N for the last N of each partition, @time (ms, ISO or @-1h)",
+      "start, end, an offset, -N for the last N of each partition, @time (ms, ISO date in UTC or @-1h)",
       "start",
     )
     .option("-e, --exit-at-end", "stop at what was the end when it began")

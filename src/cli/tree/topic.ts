@@ -57,7 +57,7 @@ function addChanging(topic: Command, act: Act): void {
     .description("delete the oldest records of a topic, for good")
     .option(
       "--before <position>",
-      "the first that stays: an offset, -N (the last N stay; -0: none), @time, or end (none)",
+      "the first that stays: an offset, -N (the last N stay; -0: none), @time (ms, ISO date in UTC or @-7d), or end (none)",
     )
     .option("-P, --partitions <list>", "only these, e.g. 0,2-4")
     .option("-y, --yes", "do not ask")
