@@ -2,7 +2,8 @@
 // where bytes from outside are read (bigint costs 5 to 40 times more).
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+/** A U+FEFF at the start is part of the text. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
@@ -10,7 +11,7 @@ export function utf8Encode(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
-/** Invalid sequences become U+FFFD: for messages and names, never for record data. */
+/** Invalid sequences become U+FFFD: for messages, names and keys of headers, never for what is kept as bytes. */
 export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }

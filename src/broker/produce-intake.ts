@@ -48,7 +48,9 @@ export class ProduceIntake {
     this.#open.add(operation);
     operation.onDone = () => this.#done(operation);
     operation.armDeadline();
-    if (mustQueue) this.#queue.push(operation);
+    if (!mustQueue) return true;
+    operation.keep();
+    this.#queue.push(operation);
     return true;
   }
 

@@ -4,7 +4,7 @@ import { asOttlaError, type ErrorName } from "../model/errors.ts";
 import { NO_LEADER_EPOCH } from "../model/ids.ts";
 import { contentAt } from "../model/producer-table.ts";
 import { CLEANUP } from "../model/config-values.ts";
-import { keyFault } from "../model/record-keys.ts";
+import { keyFault, type OpenedBytes } from "../model/record-keys.ts";
 import { type BatchFault, checkProducedBatch, isNumbered, producerAt, recordCountAt } from "../model/record-batch.ts";
 import type { RequiredAcks } from "../replication/types.ts";
 import type { API, ProduceResponse } from "../wire/native/apis.ts";
@@ -36,6 +36,8 @@ export class ProduceOperation {
   readonly #services: Services;
   readonly #entries: ProduceEntry[];
   readonly #answers: (ProduceAnswer | undefined)[];
+  /** Of all its entries for compacted topics. */
+  readonly #opened: OpenedBytes = { bytes: 0 };
   #unansweredCount: number;
   #isStarted = false;
   #deadline: Deadline | undefined;
@@ -61,6 +63,11 @@ export class ProduceOperation {
 
   get isDone(): boolean {
     return this.request.isDone;
+  }
+
+  /** It waits: nothing beside its batches, which it gives, stays in memory with them (D-26). */
+  keep(): readonly Uint8Array[] {
+    return this.#entries.map((entry) => (entry.batch = keepable(entry.batch)));
   }
 
   /** Checks and appends every entry; a failed one leaves the others alone (B-20). */
@@ -124,7 +131,8 @@ export class ProduceOperation {
     const unwanted = producerRefusal(services, sequence, acks);
     if (unwanted !== undefined) return refused(unwanted.error, unwanted.message);
     // Last, as it may cost most.
-    const keyless = (cleanupPolicy & CLEANUP.COMPACT) === 0 ? undefined : keyFault(batch, { codecs, maxBytes });
+    const keyless =
+      (cleanupPolicy & CLEANUP.COMPACT) === 0 ? undefined : keyFault(batch, { codecs, maxBytes, opened: this.#opened });
     if (keyless !== undefined) return this.#faulty(keyless);
     entry.replica = replica;
     entry.batch = keepable(batch);

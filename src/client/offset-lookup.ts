@@ -45,11 +45,14 @@ export async function lookUpOffsets(
   timeoutMs: number = CALL_TIMEOUT_MS,
 ): Promise<number[]> {
   const found = await findOffsets(context, queries, { timeoutMs, isPartial: false });
+  const named = new Set<string>();
   const failures = queries.flatMap(({ topic, partition }, index) => {
     const error = found[index];
     // Start and end of one partition fail together.
-    const isFirst = queries.findIndex((query) => query.topic === topic && query.partition === partition) === index;
-    return error instanceof OttlaError && isFirst ? [{ topic, partition, error }] : [];
+    const name = `${topic}-${partition}`;
+    if (!(error instanceof OttlaError) || named.has(name)) return [];
+    named.add(name);
+    return [{ topic, partition, error }];
   });
   if (found.some((offset) => typeof offset !== "number")) throw failureOfPartitions(failures);
   return found as number[];

@@ -6,25 +6,39 @@ import { type BatchFault, DECOMPRESSED_BYTES_MAX } from "./record-batch.ts";
 import { walkRecords } from "./record-walk.ts";
 import { openRecords } from "./records-decode.ts";
 
-/** How much more a batch may be once it is open than `max.message.bytes`. Opening is synchronous: this bounds how long nobody else is served. */
+/** How much more a batch, and all that came with it, may be once it is open than `max.message.bytes`. Opening is synchronous: this bounds how long nobody else is served. */
 const GROWTH_MAX = 16;
 
 export interface KeyLimits {
   readonly codecs: BatchCodecs;
   /** max.message.bytes */
   readonly maxBytes: number;
+  /** Of what came with it; a batch alone has none. */
+  readonly opened?: OpenedBytes;
+}
+
+/** What was opened so far of the batches of one request. */
+export interface OpenedBytes {
+  bytes: number;
 }
 
 /**
  * Why a compacted topic does not take a batch that passed `checkProducedBatch`: a record without a key, which the cleaner would drop though it was
  * acknowledged. Compressed records are opened: up to 16 times max.message.bytes, and never more than whoever reads them would open.
  */
-export function keyFault(batch: Uint8Array, { codecs, maxBytes }: KeyLimits): BatchFault | undefined {
+export function keyFault(
+  batch: Uint8Array,
+  { codecs, maxBytes, opened = { bytes: 0 } }: KeyLimits,
+): BatchFault | undefined {
   const decompressedBytesMax = Math.min(GROWTH_MAX * maxBytes, DECOMPRESSED_BYTES_MAX);
+  if (opened.bytes >= decompressedBytesMax)
+    return { error: "BUSY", message: `the batches before it in its request were ${opened.bytes} bytes once open` };
   let records: Uint8Array;
   try {
     records = openRecords(batch, { codecs, decompressedBytesMax });
   } catch (thrown) {
+    // It may have come as far as that.
+    opened.bytes += decompressedBytesMax;
     const { code, message } = asOttlaError(thrown);
     if (code !== "INVALID_RECORD") return { error: code, message };
     return { error: code, message: `${message}, the most that a compacted topic takes in one batch` };
@@ -32,6 +46,7 @@ export function keyFault(batch: Uint8Array, { codecs, maxBytes }: KeyLimits): Ba
   const recordCount = recordCountAt(batch, 0);
   let start = BATCH_HEADER_BYTES;
   if (records !== batch) {
+    opened.bytes += records.length;
     start = 0;
     const shape = { recordCount, lastOffsetDelta: lastOffsetDeltaAt(batch, 0), isDense: true };
     const { fault } = walkRecords(records, { start, end: records.length, ...shape });

@@ -18,6 +18,10 @@ const started: { zstd: Promise<void> | undefined } = { zstd: undefined };
 
 export const COMPRESSION_NAMES: readonly CompressionName[] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
+const PIECE_BYTES = 1024;
+/** However little they may hold together. */
+const PIECES_MIN = 64;
+
 /** Both ways of one codec. */
 interface Codec {
   compress(bytes: Uint8Array): Uint8Array;
@@ -66,6 +70,12 @@ function checkSize(sizeBytes: number, maxBytes: number): void {
     throw new RangeError(`${sizeBytes} bytes decompressed are more than the ${maxBytes} allowed`);
 }
 
+/** Each block or frame is a call into another language, also when nothing is in it; snappy-java's smallest block is of 1 KiB. */
+function checkPieces(count: number, maxBytes: number): void {
+  const most = PIECES_MIN + maxBytes / PIECE_BYTES;
+  if (count > most) throw new RangeError(`${count} blocks or frames are more than the ${Math.floor(most)} allowed`);
+}
+
 /** Native code asks for a Buffer: the same bytes, not a copy. */
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -106,6 +116,7 @@ function loadSnappy(): Codec {
     },
     decompress(bytes, maxBytes) {
       const blocks = isXerialHeader(bytes, 0) ? xerialBlocks(bytes) : [bytes];
+      checkPieces(blocks.length, maxBytes);
       let sizeBytes = 0;
       for (const block of blocks) sizeBytes += snappyBlockSize(block);
       checkSize(sizeBytes, maxBytes);
@@ -145,6 +156,7 @@ function loadLz4(): Codec {
       const rough = lz4Frames(bytes, Number.POSITIVE_INFINITY);
       const frames = sumOf(rough) <= maxBytes ? rough : lz4Frames(bytes, 0);
       checkSize(sumOf(frames), maxBytes);
+      checkPieces(frames.length, maxBytes);
       for (const frame of frames) checkSize(frame.statedBytes ?? 0, maxBytes);
       return joinFrames(frames, (frame) => decompressFrameSync(asBuffer(bytes.subarray(frame.start, frame.end))));
     },
@@ -170,6 +182,7 @@ async function loadZstd(): Promise<Codec> {
     compress: (bytes) => zstd.compress(asBuffer(bytes), ZSTD_LEVEL),
     decompress(bytes, maxBytes) {
       const frames = zstdFrames(bytes);
+      checkPieces(frames.length, maxBytes);
       let leftBytes = maxBytes;
       return joinFrames(frames, (frame) => {
         const opened = openFrame(frame, bytes, leftBytes);

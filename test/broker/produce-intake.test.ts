@@ -16,6 +16,7 @@ function setUp() {
     ({
       isDone: false,
       start: () => started.push(name),
+      keep: () => undefined,
       armDeadline: () => undefined,
       abandon: () => undefined,
       onDone: () => undefined,
@@ -84,6 +85,29 @@ class Impatient {
     return batch;
   }
 }
+
+test("D-26: one that waits does not keep what came with its batches on the socket", () => {
+  const { store, intake } = setUp();
+  store.hasRoom = false;
+  const batch = new Uint8Array(64 * 1024).subarray(100, 200);
+  const services = { config: {}, deadlines: { add: () => ({ cancel: () => undefined }) } } as unknown as Services;
+  const request = {
+    isDone: false,
+    body: { timeoutMs: 10, entries: [] },
+    takeBodies: () => [batch],
+    waitBudgetMs: () => 10,
+  };
+  const kept: number[] = [];
+  const operation = new ProduceOperation(services, request as unknown as ProduceRequestInHand, -1);
+  const keep = operation.keep.bind(operation);
+  operation.keep = () => {
+    const batches = keep();
+    kept.push(...batches.map(({ buffer }) => buffer.byteLength));
+    return batches;
+  };
+  intake.take(operation);
+  expect(kept).toEqual([100]);
+});
 
 describe("requests that wait longer than they may while storage takes nothing", () => {
   test("D-26: are answered, and do not pile up behind one that has more time", () => {

@@ -145,7 +145,7 @@ describe("usage errors end with 2 and one line with a hint", () => {
     [["consume", "t", "--ofset", "3"], "error[USAGE]: unknown option '--ofset'\nhint: did you mean --offset?\n"],
     [
       ["produce", "t", "--producer-name", "n".repeat(250)],
-      "error[USAGE]: --producer-name takes 1 to 249 characters, none of them a control character\n",
+      "error[USAGE]: --producer-name takes 1 to 249 characters, none of them a control character, the first no byte order mark\n",
     ],
     [["produce", "t", "--acks", "2"], 'error[USAGE]: --acks takes 0, 1 or all, not "2"\n'],
     [["produce", "t", "-z", "brotli"], 'error[USAGE]: -z takes none, gzip, snappy, lz4, zstd, not "brotli"\n'],

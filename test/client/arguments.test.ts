@@ -121,6 +121,7 @@ const PRODUCERS: readonly [options: unknown, message: RegExp][] = [
   [{ name: 5 }, /producer: name takes a text/],
   [{ name: "n".repeat(250) }, /producer: name takes 1 to 249 characters/],
   [{ name: "a\nb" }, /producer: name takes .* none of them a control character/],
+  [{ name: "\uFEFFname" }, /producer: name takes .* the first no byte order mark/],
   [{ name: "half \ud83d" }, /producer: name takes .* none of them a control character/],
 ];
 

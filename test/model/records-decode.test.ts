@@ -36,6 +36,11 @@ describe("decodeRecords", () => {
       return { naive, header, isLogAppendTime };
     });
 
+  it("keeps a U+FEFF at the start of a header's key", () => {
+    const records = [{ key: null, value: null, headers: [["\uFEFFkey", null] as const], timestamp: 0 }];
+    expect([...decode(build(records))][0]?.headers).toEqual([["\uFEFFkey", null]]);
+  });
+
   it("B-8, B-10: gives the twin's records at their own offsets; the batch's end comes from its header", () => {
     fc.assert(
       fc.property(storedBatch, ({ naive, header, isLogAppendTime }) => {

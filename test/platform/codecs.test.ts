@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { compressSync as snappyRaw } from "snappy";
 import { beforeAll, describe, expect, it } from "vitest";
-import { bytesEqual, concatBytes } from "../../src/base/bytes.ts";
+import { bytesEqual, concatBytes, EMPTY_BYTES } from "../../src/base/bytes.ts";
 import { OttlaError } from "../../src/model/errors.ts";
 import { COMPRESSION_NAMES, loadCodecs } from "../../src/platform/codecs.ts";
 import { lz4Frames, zstdFrames } from "../../src/platform/compressed-size.ts";
@@ -107,6 +107,13 @@ describe("snappy", () => {
     expect(plain(codecs.decompress("snappy", twice, 10_000))).toEqual(concatBytes([text, text]));
   });
 
+  it("refuses more blocks than the limit has room for: empty ones are calls too", () => {
+    const header = codecs.compress("snappy", EMPTY_BYTES);
+    const stream = (blocks: number) => concatBytes([header, ...new Array<Uint8Array>(blocks).fill(hex("00000001 00"))]);
+    expect(codecs.decompress("snappy", stream(1_000), MANY)).toHaveLength(0);
+    expect(() => codecs.decompress("snappy", stream(20_000), MANY)).toThrow(RangeError);
+  });
+
   it("refuses a block that states 4 GiB without asking for the memory", () => {
     expect(() => codecs.decompress("snappy", hex("ffffffff0f 00"), MANY)).toThrow(RangeError);
   });
@@ -119,6 +126,14 @@ describe("lz4 and zstd frames", () => {
       hex("616263"),
     );
     expect(lz4Frames(hex("04224d18 60 40 82 03000080 616263 00000000"), 3)[0]?.maxBytes).toBe(3);
+  });
+
+  it.each(["lz4", "zstd"] as const)("%s: no more frames than the limit has room for", (name) => {
+    const frame = codecs.compress(name, EMPTY_BYTES);
+    const frames = (count: number) => concatBytes(new Array<Uint8Array>(count).fill(frame));
+    expect(codecs.decompress(name, frames(60), 0)).toHaveLength(0);
+    expect(() => codecs.decompress(name, frames(70), 0)).toThrow(RangeError);
+    expect(() => codecs.decompress(name, frames(20_000), MANY)).toThrow(RangeError);
   });
 
   it("lz4: the bound is exact when the rough one passes the limit", () => {

@@ -1,7 +1,7 @@
 // Bodies beside the envelope: which ride inside it, which follow as messages of their own, and how a long answer is cut into
 // parts (D-24).
 import { assert } from "../../base/assert.ts";
-import { EMPTY_BYTES } from "../../base/bytes.ts";
+import { EMPTY_BYTES, keepable } from "../../base/bytes.ts";
 import type { Plain, PlainOut } from "./msgpack.ts";
 import { LIMITS } from "./protocol.ts";
 
@@ -100,7 +100,8 @@ export class BodyCollector {
     const expectedBytes = this.#owedBytes[this.#next] as number;
     if (body.length !== expectedBytes)
       return `a message of ${body.length} bytes where a body of ${expectedBytes} was announced`;
-    this.bodies[this.#owedAt[this.#next] as number] = body;
+    // D-26: until the last one is here it may take long, and what else came with this one is on no account.
+    this.bodies[this.#owedAt[this.#next] as number] = this.#next + 1 < this.#owedAt.length ? keepable(body) : body;
     this.#owedTotalBytes -= expectedBytes;
     this.#next++;
     return undefined;
