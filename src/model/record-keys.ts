@@ -1,6 +1,12 @@
 // What a compacted topic asks of records: a key (S-36).
 import { readVarint, readVarlong, type VarintCursor } from "../base/varint.ts";
-import { type BatchCodecs, BATCH_HEADER_BYTES, lastOffsetDeltaAt, recordCountAt } from "./batch-header.ts";
+import {
+  type BatchCodecs,
+  BATCH_HEADER_BYTES,
+  compressionAt,
+  lastOffsetDeltaAt,
+  recordCountAt,
+} from "./batch-header.ts";
 import { asOttlaError } from "./errors.ts";
 import { type BatchFault, DECOMPRESSED_BYTES_MAX } from "./record-batch.ts";
 import { walkRecords } from "./record-walk.ts";
@@ -31,7 +37,7 @@ export function keyFault(
   { codecs, maxBytes, opened = { bytes: 0 } }: KeyLimits,
 ): BatchFault | undefined {
   const decompressedBytesMax = Math.min(GROWTH_MAX * maxBytes, DECOMPRESSED_BYTES_MAX);
-  if (opened.bytes >= decompressedBytesMax)
+  if (opened.bytes >= decompressedBytesMax && compressionAt(batch, 0) !== "none")
     return { error: "BUSY", message: `the batches before it in its request were ${opened.bytes} bytes once open` };
   let records: Uint8Array;
   try {

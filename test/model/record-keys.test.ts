@@ -34,7 +34,7 @@ test.each(CODECS)(
 
 test.each(CODECS.slice(1))("the batches of one request open to as much together: %s", (codec) => {
   const [bomb, ruin] = [
-    batchOf([record("a", "x".repeat(20_000))], codec),
+    batchOf([record("a", "x".repeat(10_000))], codec),
     batchOf([record("a", "x".repeat(30_000))], codec),
   ];
   const opened = { bytes: 0 };
@@ -42,7 +42,8 @@ test.each(CODECS.slice(1))("the batches of one request open to as much together:
   expect([bomb, bomb, bomb].map(next)).toEqual([undefined, undefined, "BUSY"]);
   opened.bytes = 0;
   expect([ruin, bomb].map(next)).toEqual(["INVALID_RECORD", "BUSY"]);
-  expect(next(batchOf([record("a", "1")]))).toBe("BUSY");
+  // What is not compressed costs nothing to open.
+  expect(next(batchOf([record("a", "1")]))).toBeUndefined();
 });
 
 test.each(CODECS.slice(1))("a batch of %s opens to 16 times max.message.bytes and no further", (codec) => {
