@@ -54,17 +54,20 @@ const SETTLE_MS = 15_000;
 const MOUNT_BYTES = 256 * 1024 * 1024;
 
 export async function runSession(session: SessionPlan, parts: SessionParts): Promise<SessionReport> {
-  parts.signal.throwIfAborted();
+  const { signal } = parts;
+  signal.throwIfAborted();
   const run = new Session(session, parts);
-  const aborted = new Promise<never>((_, fail) => {
-    parts.signal.addEventListener("abort", () => fail(parts.signal.reason as Error));
-  });
+  let fail: (reason: unknown) => void = () => undefined;
+  const aborted = new Promise<never>((_, reject) => (fail = reject));
   aborted.catch(() => undefined);
+  const onAbort = (): void => fail(signal.reason);
+  signal.addEventListener("abort", onAbort);
   // A client's waits do not keep a process alive.
   const awake = setInterval(() => undefined, AWAKE_MS);
   try {
     return await Promise.race([run.run(), aborted]);
   } finally {
+    signal.removeEventListener("abort", onAbort);
     await run.close();
     clearInterval(awake);
   }
