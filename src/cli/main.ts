@@ -16,7 +16,7 @@ function onOutputFault(error: NodeJS.ErrnoException): void {
   process.exit(ended === EXIT.OK ? exitCode : ended);
 }
 
-/** Where output may be missing, a reader that has stopped reading holds the end up no longer than this. */
+/** A reader of what is no data, or of what may be missing, holds the end up no longer than this. */
 const OUTPUT_GRACE_MS = 1000;
 
 function end(exitCode: number): void {
@@ -24,7 +24,10 @@ function end(exitCode: number): void {
   // That the last write failed is told a moment after it.
   const leave = (): void => void setImmediate(() => process.exit(exitCode));
   // A pipe takes what was written as fast as it is read.
-  process.stdout.write("", () => process.stderr.write("", leave));
+  process.stdout.write("", () => {
+    process.stderr.write("", leave);
+    setTimeout(leave, OUTPUT_GRACE_MS);
+  });
   if (!process.stdout.listeners("error").includes(onOutputFault)) setTimeout(leave, OUTPUT_GRACE_MS);
 }
 

@@ -26,7 +26,7 @@ function parseTime(text: string, nowMs: number, flag: string): number {
   return parsed;
 }
 
-const ISO_DATE = /^(\d{4}-\d{2})(?:(-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?))?)?(Z|[+-]\d{2}:\d{2})?$/;
+const ISO_DATE = /^(\d{4}-\d{2})(?:(-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?))?)?(Z|[+-]\d{2}:?\d{2})?$/;
 
 /** NaN: it is none, or names a day that no month has. Date.parse alone takes a time without a zone for local time, and the 31st of a February for the 3rd of March. */
 function parseDate(text: string): number {
@@ -34,5 +34,6 @@ function parseDate(text: string): number {
   if (month === undefined) return Number.NaN;
   const midnightMs = Date.parse(`${month}${day}T00:00Z`);
   const isThere = !Number.isNaN(midnightMs) && new Date(midnightMs).toISOString().startsWith(month + day);
-  return isThere ? Date.parse(`${month}${day}T${time}${zone}`) : Number.NaN;
+  const zoneWithColon = zone.replace(/^(.\d{2})(\d{2})$/, "$1:$2");
+  return isThere ? Date.parse(`${month}${day}T${time}${zoneWithColon}`) : Number.NaN;
 }

@@ -139,12 +139,29 @@ export class ConsumerImpl implements Consumer {
     };
   }
 
-  async *batches(): AsyncGenerator<RecordBatchView> {
+  batches(): AsyncIterableIterator<RecordBatchView> {
+    const given = this.#eachBatch();
+    return {
+      next: () => given.next(),
+      // The generator's own would wait for a `next` that waits for records.
+      return: async () => {
+        await this.close();
+        return given.return(undefined);
+      },
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+    };
+  }
+
+  async *#eachBatch(): AsyncGenerator<RecordBatchView> {
     this.#claim();
     try {
       for (;;) {
         const given = await this.#nextGiven();
         if (given === undefined) return;
+        // A seek came between.
+        if (given.version !== given.partition.version) continue;
         given.partition.position = given.view.nextOffset;
         if (given.view.recordCount > 0) yield given.view;
       }

@@ -29,7 +29,7 @@ import {
 import { askHistory, lostHistory, mustCheckHistory } from "./history-check.ts";
 import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
 import { lookUpOffsets } from "./offset-lookup.ts";
-import { isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
+import { DOUBTED_FROM, isConfirmedGone, isDamage, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
 import { wireMs } from "./options.ts";
 import { StartLook } from "./start-look.ts";
 import { noLeader } from "./unreadable.ts";
@@ -462,8 +462,9 @@ export class Fetcher {
       partition.isBlocked = false;
       this.plan();
     };
-    if (!isMetadataStale) return void alarms.after(backMs, unblock);
-    const unblockLater = () => alarms.after(togetherMs(backMs, alarms.nowMs(), partition.failureCount), unblock);
+    if (!isMetadataStale && partition.failureCount < DOUBTED_FROM) return void alarms.after(backMs, unblock);
+    const unblockLater = () =>
+      alarms.after(isMetadataStale ? togetherMs(backMs, alarms.nowMs(), partition.failureCount) : backMs, unblock);
     this.#context.metadata.refreshElsewhere(partition.topic, refusedBy).then(
       (topic) => {
         const known = partitionOf(topic, partition.index);

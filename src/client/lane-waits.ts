@@ -8,12 +8,9 @@ import type { ClientContext } from "./context.ts";
 import type { Lane } from "./lane.ts";
 import { isLedElsewhere, partitionOf } from "./metadata-cache.ts";
 import { named } from "./outcomes.ts";
-import { isConfirmedGone, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
+import { DOUBTED_FROM, isConfirmedGone, isStale, MISSING_MAX, togetherMs } from "./stale.ts";
 import { isLost, noLeader } from "./unreadable.ts";
 import { WaitNotes } from "./wait-notes.ts";
-
-/** Refusals in a row. */
-const DOUBTED_FROM = 3;
 
 export interface LaneWorld {
   readonly accumulator: Accumulator;
@@ -62,7 +59,6 @@ export class LaneWaits {
       this.#world.route(lane);
     };
     const isLeaderInDoubt = isStale(why.code);
-    // A leader that refuses again and again, for whatever reason, may have been replaced and not know it.
     if (!isLeaderInDoubt && lane.failureCount < DOUBTED_FROM) {
       alarms.after(waitMs, unblock);
       return;

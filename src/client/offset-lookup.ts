@@ -9,7 +9,7 @@ import { CALL_TIMEOUT_MS } from "./calls.ts";
 import type { ClientContext } from "./context.ts";
 import { startOfLast } from "./last-records.ts";
 import { partitionOf } from "./metadata-cache.ts";
-import { isConfirmedGone, isStale } from "./stale.ts";
+import { DOUBTED_FROM, isConfirmedGone, isStale } from "./stale.ts";
 import type { StartPosition } from "./types.ts";
 import { failureOfPartitions, noLeader } from "./unreadable.ts";
 
@@ -76,7 +76,9 @@ export async function findOffsets(
     const isHopeless = !isPartial && missing.some(([, error]) => !isPassing(error));
     const pauseMs = backoffMs(count, rng);
     if (waited.length === 0 || isHopeless || isGone || alarms.nowMs() + pauseMs >= deadlineMs) return found;
-    const stale = new Set(waited.flatMap(([index, error]) => (mayBeStale(error) ? [queries[index]?.topic ?? ""] : [])));
+    const isDoubted = count >= DOUBTED_FROM;
+    const doubted = waited.filter(([, error]) => isDoubted || mayBeStale(error));
+    const stale = new Set(doubted.map(([index]) => queries[index]?.topic ?? ""));
     const refreshing = [...stale].map((name) => context.metadata.refreshElsewhere(name));
     const refreshed = await alarms
       .within(Promise.allSettled(refreshing), deadlineMs - alarms.nowMs(), noLeader)

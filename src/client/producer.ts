@@ -66,8 +66,9 @@ export class ProducerImpl implements Producer {
   readonly #waiting = new Ring<PendingSend>();
   readonly #inFlight = new Set<ProduceBatch>();
   readonly #acks: number;
-  /** The record of the moment. */
+  /** The record of the moment. Until it is appended nothing else may take its place. */
   readonly #record: PlacedRecord;
+  #isAppending = false;
   /** Topics that were there once: when metadata knows one of them no more, it is gone. */
   readonly #prepared = new Set<string>();
   /** Time of the records of this turn of the event loop; -1: the turn has just begun. */
@@ -163,6 +164,7 @@ export class ProducerImpl implements Producer {
   enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined {
     try {
       if (this.#isClosing) throw new OttlaError("CLOSED", "the producer was closed");
+      if (options?.signal?.aborted === true) throw new OttlaError("ABORTED");
       const metadata = this.#context.metadata.peek(topic);
       if (metadata === undefined) throw this.#unprepared(topic);
       // A caller that does not wait must not fill the memory.
@@ -355,14 +357,21 @@ export class ProducerImpl implements Producer {
 
   #append(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter | undefined): void {
     if (topic.isDeleting) this.#refuseDeleting(topic);
-    const placed = this.#record;
+    // A partitioner of the user's may send in its turn.
+    const placed = this.#isAppending ? { ...this.#record } : this.#record;
     normalise(record, this.#turnMs < 0 ? this.#beginTurn() : this.#turnMs, placed);
     this.#keyRule.check(topic, placed.key);
     placed.partition = record.partition;
     placed.acks = acks;
     placed.waiter = waiter;
     placed.generation = waiter === undefined ? this.#flushes.current : waiter.generation;
-    this.#accumulator.append(topic, placed);
+    const isWithin = this.#isAppending;
+    this.#isAppending = true;
+    try {
+      this.#accumulator.append(topic, placed);
+    } finally {
+      this.#isAppending = isWithin;
+    }
     if (this.#isFull) this.#accumulator.makeAllDue();
   }
 
@@ -400,6 +409,13 @@ export class ProducerImpl implements Producer {
     if (fate.kind === "failed" && batch.hasEnqueued) {
       this.#flushes.fail(fate.error, batch.recordCount - batch.waiters.length);
     }
+    // A batch that is made due by the append of another record may turn out to be hopeless on the spot: sends that wait for room, and those of
+    // the user's `onBatch`, would be appended within that append.
+    if (this.#isAppending) this.#context.timers.defer(() => this.#settled(batch, fate, sizeBytes));
+    else this.#settled(batch, fate, sizeBytes);
+  }
+
+  #settled(batch: ProduceBatch, fate: BatchFate, sizeBytes: number): void {
     this.#report(batch, fate, sizeBytes);
     this.#flushes.end(batch.generation);
     if (!this.#isFull) this.#makeRoom();

@@ -26,6 +26,9 @@ export function isStale(code: ErrorName): boolean {
   }
 }
 
+/** So many refusals in a row: a leader that refuses again and again, for whatever reason, may have been replaced and not know it. */
+export const DOUBTED_FROM = 3;
+
 /** What is stored there cannot be read: seldom a matter of waiting. */
 export function isDamage(code: ErrorName): boolean {
   return code === "STORAGE_ERROR" || code === "CORRUPT_MESSAGE";

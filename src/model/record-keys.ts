@@ -12,8 +12,10 @@ import { type BatchFault, DECOMPRESSED_BYTES_MAX } from "./record-batch.ts";
 import { walkRecords } from "./record-walk.ts";
 import { openRecords } from "./records-decode.ts";
 
-/** How much more a batch, and all that came with it, may be once it is open than `max.message.bytes`. Opening is synchronous: this bounds how long nobody else is served. */
+/** How much more a batch may be once it is open than `max.message.bytes`. Opening is synchronous: this bounds how long nobody else is served. */
 const GROWTH_MAX = 16;
+/** What was opened of the batches of one request before the others are put off: a request has 1 MiB of them, which seldom open to a tenth of this. */
+const REQUEST_OPENED_MAX = 64 * 1024 * 1024;
 
 export interface KeyLimits {
   readonly codecs: BatchCodecs;
@@ -37,7 +39,7 @@ export function keyFault(
   { codecs, maxBytes, opened = { bytes: 0 } }: KeyLimits,
 ): BatchFault | undefined {
   const decompressedBytesMax = Math.min(GROWTH_MAX * maxBytes, DECOMPRESSED_BYTES_MAX);
-  if (opened.bytes >= decompressedBytesMax && compressionAt(batch, 0) !== "none")
+  if (opened.bytes >= REQUEST_OPENED_MAX && compressionAt(batch, 0) !== "none")
     return { error: "BUSY", message: `the batches before it in its request were ${opened.bytes} bytes once open` };
   let records: Uint8Array;
   try {

@@ -20,6 +20,9 @@ import { createOutput } from "../../src/cli/output.ts";
 import { identify } from "../../src/cli/process-identity.ts";
 import { readState, stateFileOf, writeState } from "../../src/cli/state-file.ts";
 import { UsageError } from "../../src/cli/values.ts";
+import { uuidFromBytes } from "../../src/model/ids.ts";
+import { createChecksum } from "../../src/platform/checksum.ts";
+import { encodeSuperblock, type Superblock } from "../../src/storage/superblock.ts";
 import { lockDirectory } from "../../src/platform/lock.ts";
 import { temporaryFolder } from "./support.ts";
 
@@ -74,6 +77,22 @@ it("an empty OTTLA_DATA_DIR is none; an empty --data-dir is a mistake", () => {
   expect(() => clusterDataDir("")).toThrow(UsageError);
 });
 
+const superblockOf = (nodeId: number): Uint8Array => {
+  const [clusterId, directoryId] = [1, 2].map((fill) => uuidFromBytes(new Uint8Array(16).fill(fill)));
+  const block = {
+    counter: 1,
+    generation: 1,
+    clusterId,
+    directoryId,
+    nodeId,
+    nextLogId: 1,
+    isClean: true,
+    bootId: "b",
+    brokerEpoch: null,
+  };
+  return encodeSuperblock(block as unknown as Superblock, createChecksum());
+};
+
 describe("cluster wipe", () => {
   it("deletes nothing of any node while one is in use", async () => {
     const [first = "", second = ""] = [1, 2].map((nodeId) => join(folder.path, `node-${nodeId}`, "data"));
@@ -107,15 +126,31 @@ describe("cluster wipe", () => {
     const [node, disk] = [nodeFolder(folder.path, 1), join(folder.path, "disk")];
     const wipe = (...args: readonly string[]) => clusterWipe({ ...invocation({ yes: true }), args });
     for (const args of [["1"], []]) {
-      mkdirSync(join(disk, "t-0"), { recursive: true });
+      for (const name of ["t-0", "lost+found"]) mkdirSync(join(disk, name), { recursive: true });
+      writeFileSync(join(disk, "superblock"), superblockOf(1));
       noteDataDir(nodeLogOf(node), disk);
       expect(dataDirOf(node)).toBe(disk);
       expect(await wipe(...args)).toBe(0);
-      expect(readdirSync(disk)).toEqual([]);
+      expect(readdirSync(disk)).toEqual(["lost+found"]);
       expect(existsSync(node)).toBe(args.length > 0);
     }
     noteDataDir(nodeLogOf(node), disk);
     noteDataDir(nodeLogOf(node), ownDataDir(node));
     expect(dataDirOf(node)).toBe(ownDataDir(node));
+  });
+
+  it.each([
+    ["no superblock", undefined],
+    ["that of another node", superblockOf(2)],
+    ["one that is not to be read", new Uint8Array(8192)],
+  ])("deletes nothing where a node was to keep its data and there is something else: %s", async (_, superblock) => {
+    const [node, disk] = [nodeFolder(folder.path, 1), join(folder.path, "disk")];
+    mkdirSync(disk);
+    writeFileSync(join(disk, "thesis.txt"), "");
+    if (superblock !== undefined) writeFileSync(join(disk, "superblock"), superblock);
+    noteDataDir(nodeLogOf(node), disk);
+    await expect(clusterWipe(invocation({ yes: true }))).rejects.toMatchObject({ code: "DATA_DIR_FOREIGN" });
+    expect(existsSync(join(disk, "thesis.txt"))).toBe(true);
+    expect(existsSync(node)).toBe(true);
   });
 });

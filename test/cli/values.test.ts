@@ -96,6 +96,8 @@ describe("consume -o", () => {
       "2026-01-01 00:00:00.000",
       "2026-01",
       "2026-01-01T02:00+02:00",
+      "2026-01-01T02:00+0200",
+      "2026-01-01T00:00:00.000123Z",
     ])
       expect(parseStartPosition(`@${text}`, now)).toEqual({ timestamp: now - 86_400_000 });
     expect(parseStartPosition("@8640000000000000", now)).toEqual({ timestamp: 8_640_000_000_000_000 });

@@ -7,7 +7,7 @@ import { stderrLogOf } from "../log-tail.ts";
 
 const DATA = "data";
 /** Holds the path of the data of a node whose data.dir is not below its folder. */
-const DATA_DIR_NOTE = "data-dir";
+export const dataDirNoteOf = (folder: string): string => join(folder, "data-dir");
 
 export const nodeFolder = (dataDir: string, nodeId: number): string => join(dataDir, `node-${nodeId}`);
 export const ownDataDir = (folder: string): string => join(folder, DATA);
@@ -22,16 +22,16 @@ export function nodeFolders(dataDir: string): number[] {
 
 function isOfNode(folder: string): boolean {
   const log = nodeLogOf(folder);
-  const marks = [log, stderrLogOf(log), join(folder, DATA_DIR_NOTE), join(ownDataDir(folder), SUPERBLOCK)];
+  const marks = [log, stderrLogOf(log), dataDirNoteOf(folder), join(ownDataDir(folder), SUPERBLOCK)];
   return marks.some((path) => existsSync(path));
 }
 
 /** Before it starts: so that whoever wipes it later finds its data. */
 export function noteDataDir(logFile: string, dataDir: string): void {
   const folder = dirname(dirname(logFile));
-  const note = join(folder, DATA_DIR_NOTE);
-  if (resolve(dataDir) === ownDataDir(folder)) return rmSync(note, { force: true });
+  const note = dataDirNoteOf(folder);
   try {
+    if (resolve(dataDir) === ownDataDir(folder)) return rmSync(note, { force: true });
     mkdirSync(folder, { recursive: true });
     writeFileSync(note, `${resolve(dataDir)}\n`);
   } catch (thrown) {
@@ -41,6 +41,6 @@ export function noteDataDir(logFile: string, dataDir: string): void {
 
 /** Where the node of this folder has its data. */
 export function dataDirOf(folder: string): string {
-  const note = join(folder, DATA_DIR_NOTE);
+  const note = dataDirNoteOf(folder);
   return existsSync(note) ? readFileSync(note, "utf8").trim() : ownDataDir(folder);
 }

@@ -1,10 +1,16 @@
 // ottla cluster wipe: deletes what nodes keep on disk. Only with --yes, only of nodes that do not run, and only folders that are a node's.
 import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { OttlaError } from "../../model/errors.ts";
 import { EXIT } from "../../model/exit-codes.ts";
+import { createChecksum } from "../../platform/checksum.ts";
+import { createFiles } from "../../platform/files.ts";
 import { lockDirectory } from "../../platform/lock.ts";
+import { withFile } from "../../storage/file-work.ts";
+import { SUPERBLOCK } from "../../storage/paths.ts";
+import { readSuperblock } from "../../storage/superblock.ts";
 import { CommandFailure } from "../failure.ts";
-import { dataDirOf, nodeFolder, nodeFolders, ownDataDir } from "../cluster/folders.ts";
+import { dataDirNoteOf, dataDirOf, nodeFolder, nodeFolders, ownDataDir } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive } from "../process-identity.ts";
 import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
@@ -27,11 +33,12 @@ export async function clusterWipe({ args, flags, output }: Invocation<WipeFlags>
   const state = stateOf(dataDir);
   const victims = victimsOf(dataDir, args);
   refuseRunning(state, victims, args.length === 0);
+  await refuseForeign(victims);
   const bytes = victims
     .flatMap(placesOf)
     .map(sizeOf)
     .reduce((sum, size) => sum + size, 0);
-  const what = `${counted(victims.length, "node")} (${victims.map(({ nodeId }) => nodeId).join(", ")}), ${humanBytes(bytes)} in ${dataDir}`;
+  const what = `${counted(victims.length, "node")} (${victims.map(({ nodeId }) => nodeId).join(", ")}), ${humanBytes(bytes)} in ${[dataDir, ...victims.filter(isElsewhere).map((victim) => victim.dataDir)].join(", ")}`;
   if (victims.length > 0 && flags.yes !== true) {
     throw new CommandFailure({
       code: "NOT_CONFIRMED",
@@ -71,15 +78,44 @@ function victimsOf(dataDir: string, args: readonly string[]): Victim[] {
 
 const isElsewhere = ({ folder, dataDir }: Victim): boolean => dataDir !== ownDataDir(folder);
 
+/** Of a directory elsewhere: what is in it, as it may be where a disk is mounted; a file system's own is not the node's. */
+const contentsOf = (dataDir: string): string[] =>
+  namesIn(dataDir).flatMap((name) => (name === "lost+found" ? [] : [join(dataDir, name)]));
+
 const placesOf = (victim: Victim): string[] =>
-  isElsewhere(victim) ? [victim.folder, victim.dataDir] : [victim.folder];
+  isElsewhere(victim) ? [victim.folder, ...contentsOf(victim.dataDir)] : [victim.folder];
 
 /** `isWhole`: its log as well. */
 function remove(victim: Victim, isWhole: boolean): void {
   const { folder, dataDir } = victim;
-  // It may be where a disk is mounted: what is in it goes.
-  const data = isElsewhere(victim) ? namesIn(dataDir).map((name) => join(dataDir, name)) : [dataDir];
+  const data = isElsewhere(victim) ? contentsOf(dataDir) : [dataDir];
   for (const path of isWhole ? [...data, folder] : data) rmSync(path, { recursive: true, force: true });
+}
+
+/** Where a node was to keep its data says nothing of what is there now: somebody else's files, or another node's. */
+async function refuseForeign(victims: readonly Victim[]): Promise<void> {
+  for (const victim of victims.filter(isElsewhere)) {
+    const { nodeId, folder, dataDir } = victim;
+    if (contentsOf(dataDir).length === 0 || (await ownerOf(dataDir)) === nodeId) continue;
+    throw new OttlaError(
+      "DATA_DIR_FOREIGN",
+      `${dataDir}, where node ${nodeId} was to keep its data, holds something else`,
+      {
+        hint: `look at it; without ${dataDirNoteOf(folder)} only what is in ${folder} is deleted`,
+      },
+    );
+  }
+}
+
+/** The node whose data this is; undefined: nobody's that can be read. */
+async function ownerOf(dataDir: string): Promise<number | undefined> {
+  const path = join(dataDir, SUPERBLOCK);
+  if (!existsSync(path)) return undefined;
+  const read = withFile(createFiles(), { path, mode: "read" }, (handle) => readSuperblock(handle, createChecksum()));
+  return read.then(
+    ({ block }) => block.nodeId,
+    () => undefined,
+  );
 }
 
 const namesIn = (directory: string): string[] => (existsSync(directory) ? readdirSync(directory) : []);
