@@ -409,3 +409,25 @@ describe("messages of several kinds (Raft)", () => {
     expect(answer([1, 1, 0, [], snapshot], [id])).toMatchObject({ kind: "message" });
   });
 });
+
+it("D-26: a body that waits for others keeps nothing of what came with it", () => {
+  const bodies = [1, 2].map((fill) => filled(5_000, fill));
+  const entries = bodies.map((_, partition) => ({
+    topicId: uuidFromBytes(filled(16, 1)),
+    partition,
+    leaderEpoch: -1,
+    isResent: false,
+  }));
+  const header = { api: API.PRODUCE, version: 0, correlationId: 1, deadlineMs: 0 } as const;
+  const [envelope, ...sent] = encodeRequest(header, { acks: -1, timeoutMs: 1_000, entries }, bodies);
+  const assembler = new RequestAssembler({ bodyBytesMax: MiB });
+  let assembled: Assembled<{ readonly bodies: readonly Uint8Array[] }> = assembler.push(envelope as Uint8Array);
+  for (const body of sent) {
+    const chunk = new Uint8Array(64 * 1024);
+    chunk.set(body, 100);
+    assembled = assembler.push(chunk.subarray(100, 100 + body.length));
+  }
+  const found = assembled.kind === "message" ? assembled.message.bodies : [];
+  expect(found.map((body) => body[0])).toEqual([1, 2]);
+  expect(found[0]?.buffer.byteLength).toBe(5_000);
+});
