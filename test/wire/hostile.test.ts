@@ -411,7 +411,7 @@ describe("messages of several kinds (Raft)", () => {
 });
 
 it("D-26: a body that waits for others keeps nothing of what came with it", () => {
-  const bodies = [1, 2].map((fill) => filled(5_000, fill));
+  const bodies = [1, 2].map((fill) => filled(LIMITS.INLINE_BODY_BYTES + 1, fill));
   const entries = bodies.map((_, partition) => ({
     topicId: uuidFromBytes(filled(16, 1)),
     partition,
@@ -429,5 +429,5 @@ it("D-26: a body that waits for others keeps nothing of what came with it", () =
   }
   const found = assembled.kind === "message" ? assembled.message.bodies : [];
   expect(found.map((body) => body[0])).toEqual([1, 2]);
-  expect(found[0]?.buffer.byteLength).toBe(5_000);
+  expect(found[0]?.buffer.byteLength).toBe(LIMITS.INLINE_BODY_BYTES + 1);
 });
