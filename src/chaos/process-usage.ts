@@ -18,8 +18,11 @@ export function usageOf(pid: number): Usage | undefined {
   }
 }
 
-/** A heap is collected when its process finds that worth it: below this, growth says nothing. */
-const RSS_FLOOR_BYTES = 96 * 1024 * 1024;
+/**
+ * Below this, growth says nothing: a heap is collected when its process finds that worth it (96 MiB), and `tail.cache.bytes` (64 MiB) is filled by a
+ * load that lasts, which the steady state is too short for.
+ */
+const RSS_FLOOR_BYTES = (96 + 64) * 1024 * 1024;
 const DESCRIPTORS_FLOOR = 32;
 const GROWTH = 1.2;
 

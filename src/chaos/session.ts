@@ -49,6 +49,8 @@ export interface SessionParts {
 const AWAKE_MS = 60_000;
 const WARM_MS = 30_000;
 const LOOK_AGAIN_MS = 100;
+/** A cluster of fewer cells lives for a shorter time: its `sendsMin` is less by as much. */
+const CELLS_FOR_SENDS_MIN = 10;
 /** For memory and descriptors to come back to what they were. */
 const SETTLE_MS = 15_000;
 const MOUNT_BYTES = 256 * 1024 * 1024;
@@ -288,7 +290,7 @@ class Session {
   #report(judgement: Judgement, final: FinalReport | null): SessionReport {
     const { tally, violations, excused, events, acknowledged, windows } = judgement;
     const { name, plan, directory } = this.#plan;
-    if (acknowledged < plan.sendsMin)
+    if (acknowledged < plan.sendsMin * Math.min(1, this.#plan.cells.length / CELLS_FOR_SENDS_MIN))
       this.#reasons.push(`only ${acknowledged} requests were acknowledged: too few to show anything`);
     if (final !== null && tally.total.unjudged > 0)
       this.#reasons.push(`${tally.total.unjudged} acknowledged records were in no final scan`);

@@ -1,5 +1,5 @@
 // `cluster up --detach` of a cluster that cannot serve: bounded, with a word on what it waits for, and no success.
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { leftOut, leftOutRemark, notServing, startWait } from "../../src/cli/launcher/start-wait.ts";
@@ -66,7 +66,10 @@ describe("a cluster that does not serve", () => {
 describe("nodes that are left out", () => {
   it("are those that keep data here and are not started", () => {
     const own = temporaryFolder();
-    for (const name of ["node-1", "node-2", "node-12", "other"]) mkdirSync(join(own.path, name));
+    for (const name of ["node-1", "node-2", "node-12", "other"]) {
+      mkdirSync(join(own.path, name, "data"), { recursive: true });
+      writeFileSync(join(own.path, name, "data", "superblock"), "");
+    }
     expect(leftOut(own.path, [1])).toEqual([2, 12]);
     expect(leftOut(own.path, [1, 2, 3, 12])).toEqual([]);
     own.remove();
