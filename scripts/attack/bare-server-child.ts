@@ -11,7 +11,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 const FILE_BYTES = 64 * 1024 * 1024;
 const ANSWER = new Uint8Array(16);
 /** Of what lies behind the answers: as the storage has them, whose segments grow. */
-const BEHIND = { fileBytes: 64 * 1024 * 1024, syncBytes: 1024 * 1024, waitingBytes: 32 * 1024 * 1024 } as const;
+const BEHIND = { fileBytes: FILE_BYTES, syncBytes: 1024 * 1024, waitingBytes: 32 * 1024 * 1024 } as const;
 
 interface Arrived {
   readonly socket: WebSocket;

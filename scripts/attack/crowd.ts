@@ -79,11 +79,15 @@ export async function crowded(options: CrowdOptions): Promise<CrowdReport> {
     const { slow, idle, compared = false } = options;
     const plan = { address: node.address, topicId: topicId as never, slow, idle, batchBytes: BATCH_BYTES };
     side = new NodeSide(node, client, plan);
-    const shared = { idle, batchBytes: BATCH_BYTES };
     if (compared) {
-      const [once, twice] = ["bare", "bare-journal"].map((name) => join(node.directory, name)) as [string, string];
-      bare["a server with nothing in it"] = await BareSide.start({ path: once, ...shared });
-      bare["one that writes twice"] = await BareSide.start({ path: twice, behind: node.directory, ...shared });
+      const { directory } = node;
+      const like = { idle, batchBytes: BATCH_BYTES };
+      bare["a server with nothing in it"] = await BareSide.start({ path: join(directory, "bare"), ...like });
+      bare["one that writes twice"] = await BareSide.start({
+        path: join(directory, "bare-journal"),
+        behind: directory,
+        ...like,
+      });
     }
     return await measured(options, side, bare);
   } finally {

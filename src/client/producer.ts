@@ -358,14 +358,14 @@ export class ProducerImpl implements Producer {
   #append(topic: TopicMetadata, record: OutgoingRecord, acks: number, waiter: BatchWaiter | undefined): void {
     if (topic.isDeleting) this.#refuseDeleting(topic);
     // A partitioner of the user's may send in its turn.
-    const placed = this.#isAppending ? { ...this.#record } : this.#record;
+    const isWithin = this.#isAppending;
+    const placed = isWithin ? { ...this.#record } : this.#record;
     normalise(record, this.#turnMs < 0 ? this.#beginTurn() : this.#turnMs, placed);
     this.#keyRule.check(topic, placed.key);
     placed.partition = record.partition;
     placed.acks = acks;
     placed.waiter = waiter;
     placed.generation = waiter === undefined ? this.#flushes.current : waiter.generation;
-    const isWithin = this.#isAppending;
     this.#isAppending = true;
     try {
       this.#accumulator.append(topic, placed);

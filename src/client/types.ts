@@ -110,7 +110,8 @@ export interface Producer {
   /**
    * For bulk: buffers the record and tells its fate only through `onBatch` and `flush`. Returns undefined when there is room for more, or a
    * promise to wait for when the buffer is full. Throws OttlaError for a record that can never be sent (MESSAGE_TOO_LARGE,
-   * INVALID_REQUEST). It goes before any `send` that waits for room. Needs `prepare(topic)` to have resolved; throws UNKNOWN_TOPIC_OR_PARTITION when the topic is gone since.
+   * INVALID_REQUEST). It goes before any `send` that waits for room. Needs `prepare(topic)` to have resolved; throws
+   * UNKNOWN_TOPIC_OR_PARTITION when the topic is gone since.
    */
   enqueue(topic: string, record: OutgoingRecord, options?: SendOptions): Promise<void> | undefined;
   /** Loads the topic's metadata, so that `enqueue` needs no wait. Rejects with UNKNOWN_TOPIC_OR_PARTITION. */

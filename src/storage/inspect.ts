@@ -25,7 +25,7 @@ import { QUORUM_STATE } from "./quorum-state.ts";
 import { readPartitionMetadata } from "./log-directory.ts";
 import { readWhole, withFile } from "./file-work.ts";
 import type { RaftOwner } from "./raft-types.ts";
-import { readSuperblock, type Superblock } from "./superblock.ts";
+import { readSuperblockAt, type Superblock } from "./superblock.ts";
 
 /** Checks a data directory, a partition's directory or the metadata log's. Rejects with OttlaError when it is none of these. */
 export async function verifyDirectory(deps: InspectDeps, directory: string): Promise<DirectoryReport> {
@@ -185,9 +185,7 @@ interface Checkpoint {
 async function readCheckpoint(deps: InspectDeps, directory: string, faults: Fault[]): Promise<Checkpoint> {
   const file = join(directory, SUPERBLOCK);
   try {
-    const { block, passedOver } = await withFile(deps.files, { path: file, mode: "read" }, (handle) =>
-      readSuperblock(handle, deps.checksum),
-    );
+    const { block, passedOver } = await readSuperblockAt(deps, file);
     const remarks = passedOver === undefined ? [] : [slotRemark(file, passedOver)];
     return { owner: block, remarks, checkpointed: await readLogs(deps, { directory, superblock: block, faults }) };
   } catch (thrown) {

@@ -11,7 +11,7 @@ import { LogStoreImpl } from "./store.ts";
 import {
   encodeSuperblock,
   type FoundSuperblock,
-  readSuperblock,
+  readSuperblockAt,
   SLOT_BYTES,
   type Superblock,
   twinOf,
@@ -82,7 +82,7 @@ async function inspect(deps: StorageDeps, config: StorageConfig): Promise<FoundS
     );
   }
   const path = join(config.directory, SUPERBLOCK);
-  const found = await withFile(deps.files, { path, mode: "read" }, (handle) => readSuperblock(handle, deps.checksum));
+  const found = await readSuperblockAt(deps, path);
   const superblock = found.block;
   if (superblock.nodeId !== config.nodeId) {
     throw new OttlaError(

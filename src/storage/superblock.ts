@@ -16,8 +16,9 @@ import { OttlaError } from "../model/errors.ts";
 import { present } from "../base/assert.ts";
 import { mutant } from "../base/mutant.ts";
 import type { Checksum } from "../ports/checksum.ts";
-import type { FileHandle } from "../ports/files.ts";
+import type { FileHandle, Files } from "../ports/files.ts";
 import { datasync } from "./faults.ts";
+import { withFile } from "./file-work.ts";
 import { ByteReader, ByteWriter, MAGIC, type PassedOver, readChecked, refuseNewer, SLOT_FAULT } from "./format.ts";
 
 export const SLOT_BYTES = 4096;
@@ -112,6 +113,12 @@ export interface FoundSuperblock {
 }
 
 /** The slot that counts, and what is wrong with the other. Throws DATA_DIR_NEWER, DATA_DIR_FOREIGN, DATA_DAMAGED. */
+export const readSuperblockAt = (
+  { files, checksum }: { readonly files: Files; readonly checksum: Checksum },
+  path: string,
+): Promise<FoundSuperblock> => withFile(files, { path, mode: "read" }, (file) => readSuperblock(file, checksum));
+
+/** Likewise, of an open file. */
 export async function readSuperblock(file: FileHandle, checksum: Checksum): Promise<FoundSuperblock> {
   const bytes = new Uint8Array(SLOT_BYTES * 2);
   const length = await file.read(0, bytes);

@@ -2,11 +2,10 @@
 // committed and this one has not is given up, which is why nothing but an operator does it.
 import { OttlaError } from "../model/errors.ts";
 import { openingFailure } from "./faults.ts";
-import { withFile } from "./file-work.ts";
 import { join, METADATA_DIR, SUPERBLOCK } from "./paths.ts";
 import { openRaftStore } from "./raft-store.ts";
 import type { RaftStore, StoredEntry } from "./raft-types.ts";
-import { readSuperblock } from "./superblock.ts";
+import { readSuperblockAt } from "./superblock.ts";
 import type { StorageDeps, StoreIdentity } from "./types.ts";
 
 /** The metadata store of a node that does not run. */
@@ -52,7 +51,7 @@ async function identityOf(deps: StorageDeps, directory: string): Promise<StoreId
   const path = join(directory, SUPERBLOCK);
   const names = (await deps.files.list(directory)).map(({ name }) => name);
   if (!names.includes(SUPERBLOCK)) throw new OttlaError("DATA_DIR_FOREIGN", `${directory} has no ${SUPERBLOCK}`);
-  const found = await withFile(deps.files, { path, mode: "read" }, (handle) => readSuperblock(handle, deps.checksum));
+  const found = await readSuperblockAt(deps, path);
   if (found.passedOver !== undefined) deps.logger.warn("superblock_slot_damaged", { file: path, ...found.passedOver });
   return found.block;
 }

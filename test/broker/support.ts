@@ -11,8 +11,7 @@ import type { Counter, Gauge, Histogram, Metrics } from "../../src/ports/metrics
 import type { MessageConnection } from "../../src/ports/transport.ts";
 import { type CrashKind, SimDisk } from "../../src/sim/disk.ts";
 import { decodeCommand } from "../../src/metadata/codec.ts";
-import { withFile } from "../../src/storage/file-work.ts";
-import { readSuperblock } from "../../src/storage/superblock.ts";
+import { readSuperblockAt } from "../../src/storage/superblock.ts";
 import { openRaftStore } from "../../src/storage/raft-store.ts";
 import type { RaftStore } from "../../src/storage/raft-types.ts";
 import type { MetadataRecord } from "../../src/metadata/records.ts";
@@ -225,9 +224,7 @@ export class BrokerWorld {
       metrics: new KeptMetrics(),
       bootId: "reader",
     };
-    const { block } = await world.settle(
-      withFile(deps.files, { path: "/data/superblock", mode: "read" }, (file) => readSuperblock(file, deps.checksum)),
-    );
+    const { block } = await world.settle(readSuperblockAt(deps, "/data/superblock"));
     const opening = openRaftStore(deps, { directory: "/data/metadata", segmentBytes: 2 ** 23, owner: block });
     const store = await world.settle(opening);
     await world.settle(work(store));

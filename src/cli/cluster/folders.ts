@@ -5,18 +5,21 @@ import { SUPERBLOCK } from "../../storage/paths.ts";
 import { unusable } from "../data-dir.ts";
 import { stderrLogOf } from "../log-tail.ts";
 
-const DATA = "data";
 /** Holds the path of the data of a node whose data.dir is not below its folder. */
 export const dataDirNoteOf = (folder: string): string => join(folder, "data-dir");
 
 export const nodeFolder = (dataDir: string, nodeId: number): string => join(dataDir, `node-${nodeId}`);
-export const ownDataDir = (folder: string): string => join(folder, DATA);
+export const ownDataDir = (folder: string): string => join(folder, "data");
 export const nodeLogOf = (folder: string): string => join(folder, "log", "ottla.log");
+
+/** Nothing where there is no such directory. */
+export const namesIn = (directory: string): string[] => (existsSync(directory) ? readdirSync(directory) : []);
 
 /** Ids of the nodes that keep something below this directory, ascending. What only has the name of such a folder is none. */
 export function nodeFolders(dataDir: string): number[] {
-  const names = existsSync(dataDir) ? readdirSync(dataDir) : [];
-  const ids = names.flatMap((name) => /^node-(\d{1,5})$/.exec(name)?.[1] ?? []).map(Number);
+  const ids = namesIn(dataDir)
+    .flatMap((name) => /^node-(\d{1,5})$/.exec(name)?.[1] ?? [])
+    .map(Number);
   return ids.filter((id) => isOfNode(nodeFolder(dataDir, id))).sort((one, other) => one - other);
 }
 

@@ -1,10 +1,9 @@
 // ottla cluster logs: the end of the nodes' logs, and with -f what is added to them, also after they were rotated.
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { EXIT } from "../../model/exit-codes.ts";
 import { CommandFailure, oneLine } from "../failure.ts";
-import { nodeFolders } from "../cluster/folders.ts";
+import { nodeFolder, nodeFolders, nodeLogOf } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { readable, stderrLogOf, tailOf } from "../log-tail.ts";
 import { exitCodeOfSignal, onStopSignals, type StopSignal } from "../signals.ts";
@@ -102,7 +101,7 @@ function sourcesOf(dataDir: string, args: readonly string[], isFollowed: boolean
 function nodesOnDisk(dataDir: string): LoggedNode[] {
   return nodeFolders(dataDir).map((nodeId) => ({
     nodeId,
-    logFile: join(dataDir, `node-${nodeId}`, "log", "ottla.log"),
+    logFile: nodeLogOf(nodeFolder(dataDir, nodeId)),
   }));
 }
 

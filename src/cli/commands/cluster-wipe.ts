@@ -6,11 +6,10 @@ import { EXIT } from "../../model/exit-codes.ts";
 import { createChecksum } from "../../platform/checksum.ts";
 import { createFiles } from "../../platform/files.ts";
 import { lockDirectory } from "../../platform/lock.ts";
-import { withFile } from "../../storage/file-work.ts";
 import { SUPERBLOCK } from "../../storage/paths.ts";
-import { readSuperblock } from "../../storage/superblock.ts";
+import { readSuperblockAt } from "../../storage/superblock.ts";
 import { CommandFailure } from "../failure.ts";
-import { dataDirNoteOf, dataDirOf, nodeFolder, nodeFolders, ownDataDir } from "../cluster/folders.ts";
+import { dataDirNoteOf, dataDirOf, namesIn, nodeFolder, nodeFolders, ownDataDir } from "../cluster/folders.ts";
 import type { Invocation } from "../invocation.ts";
 import { isAlive } from "../process-identity.ts";
 import { type ClusterState, launcherLogOf, removeStateOf } from "../state-file.ts";
@@ -111,14 +110,11 @@ async function refuseForeign(victims: readonly Victim[]): Promise<void> {
 async function ownerOf(dataDir: string): Promise<number | undefined> {
   const path = join(dataDir, SUPERBLOCK);
   if (!existsSync(path)) return undefined;
-  const read = withFile(createFiles(), { path, mode: "read" }, (handle) => readSuperblock(handle, createChecksum()));
-  return read.then(
+  return readSuperblockAt({ files: createFiles(), checksum: createChecksum() }, path).then(
     ({ block }) => block.nodeId,
     () => undefined,
   );
 }
-
-const namesIn = (directory: string): string[] => (existsSync(directory) ? readdirSync(directory) : []);
 
 function unknownNode(nodeId: number, present: readonly number[], dataDir: string): CommandFailure {
   const message = `there is nothing of a node ${nodeId} in ${dataDir}`;

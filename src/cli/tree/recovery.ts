@@ -12,9 +12,8 @@ export function addUnsafeRecover(quorum: Command, act: Act): void {
     .addHelpText(
       "after",
       prose(`
-Without --yes it says what this node's metadata log holds and what would be lost, and ends with 6. It opens the log as a start does (a torn end is
-cut), and gives nothing up. Run it so on every node
-that still has its disk, and choose the one with the highest last term, of those the one with the highest end. While any majority of
+Without --yes it says what this node's metadata log holds and what would be lost, and ends with 6. It opens the log as a start does (a
+torn end is cut), and gives nothing up. Run it so on every node that still has its disk, and choose the one with the highest last term, of those the one with the highest end. While any majority of
 the voters can still be started, start it instead. A voter of before must never be started on its old disk again: wipe it first.`),
     )
     .addHelpText(
